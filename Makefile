@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify demo-kafka quick test features figures soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock compat clean force
+.PHONY: help setup demo demo-verify demo-kafka quick test features figures soak reference pictures outcomes plans bench docs lock compat clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,7 @@ setup: $(READY) ## create .venv with everything locked in requirements/
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): force
 endif
-$(READY): pyproject.toml requirements/uv.lock requirements/dev.lock scripts/setup.sh
+$(READY): pyproject.toml requirements/uv.lock requirements/dev.lock scripts/setup.sh scripts/jar.py $(wildcard src/java/*/*/*.java)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh "$(CURDIR)"
 
 demo: setup ## run the demo (ARGS="…" passes options to headwater run)
@@ -60,14 +60,11 @@ outcomes: setup ## run new cases of the check matrix on Spark and record the res
 plans: setup ## record the plans that the tests of query facts use
 	@$(PY) -m scripts.plans
 
-bench-check: setup ## compare the offline check with spark-pipelines dry-run (ARGS=ROUNDS)
-	@$(PY) bench/offline_check.py $(ARGS)
+bench: setup ## run every benchmark; make bench-NAME runs one (ARGS="--quick", "--rounds 3", "--list")
+	@$(PY) -m bench $(ARGS)
 
-bench-lag: setup ## measure how far progress events lag behind commits on a busy machine (ARGS=SECONDS)
-	@$(PY) bench/progress_lag.py $(ARGS)
-
-bench-kafka: setup ## compare Headwater on Kafka with hand-written PySpark (ARGS=ROUNDS)
-	@$(PY) bench/kafka_layer.py $(ARGS)
+bench-%: setup
+	@$(PY) -m bench $* $(ARGS)
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict

@@ -1,13 +1,9 @@
-"""Compares `headwater check --offline` with `spark-pipelines dry-run`, which ships with PySpark.
+"""`headwater check` against `spark-pipelines dry-run`, which ships with PySpark, on a project of 100 tables.
 
-    make bench-check                      (ARGS=3 for three rounds)
-    python bench/offline_check.py [ROUNDS]
-
-Both check an equivalent project of 100 tables: the same two sources, ten sinks, and the same SQL (except for the
-keyword STREAM, which declarative pipelines require before a stream). The commands take turns, each in its own
-process. First, both must accept the project and reject a version with a misspelled name. `spark-pipelines` analyzes
-with Spark, so it also checks columns and types. A full `headwater check` does the same and more, and is also
-measured.
+Both check an equivalent project: the same two sources, ten sinks, and the same SQL (except for the keyword STREAM,
+which declarative pipelines require before a stream). First, both must reject a version with a misspelled name.
+`spark-pipelines` analyzes with Spark, so it also checks columns and types. A full `headwater check` does the same
+and more, and is also measured.
 
 The additional packages of `spark-pipelines` are the dependency group `bench`, locked in requirements/bench.lock
 and installed in build/bench.
@@ -16,24 +12,22 @@ and installed in build/bench.
 from __future__ import annotations
 
 import os
-import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from bench.children import JobFailed, run_command
+from bench.harness import ROOT, Benchmark, Case, Sample, Target, Unavailable, Variant
+
 LOCK = ROOT / "requirements" / "bench.lock"
 ENVIRONMENT = ROOT / "build" / "bench"
 CHAINS, DEPTH = 10, 10
-TARGET = 10
-ROUNDS = 5
-LONGEST_SECONDS = 600
 
 SOURCES = """
 name: many
@@ -98,23 +92,23 @@ def sinks() -> Iterator[tuple[str, str]]:
     yield from ((f"out{chain}", f"t{chain}_{DEPTH - 1}") for chain in range(CHAINS))
 
 
-def write_project(folder: Path, *, misspelt: bool = False) -> None:
+def write_project(folder: Path, *, misspelled: bool = False) -> None:
     """Write the project in both forms."""
-    wrong = ("FROM {}t4_3".format, "FROM {}t4_E".format) if misspelt else None
+    wrong = ("FROM {}t4_3".format, "FROM {}t4_E".format) if misspelled else None
 
-    def spelt(sql: str, stream: str = "") -> str:
+    def spell(sql: str, stream: str = "") -> str:
         return sql.replace(wrong[0](stream), wrong[1](stream)) if wrong else sql
 
     (folder / "regions").mkdir(parents=True)
     (folder / "regions" / "all.json").write_text('{"id": 1, "region": "north"}\n', encoding="utf-8")
-    declared = [f"  {name}: {_quoted(spelt(sql))}\n" for name, sql in tables()]
+    declared = [f"  {name}: {_quoted(spell(sql))}\n" for name, sql in tables()]
     declared += ["sinks:\n", *(f"  {name}: {{reads: {table}, connector: noop}}\n" for name, table in sinks())]
     (folder / "many.yml").write_text(SOURCES + "".join(declared), encoding="utf-8")
     parts = folder / "transformations"
     parts.mkdir()
     (parts / "sources.py").write_text(SPARK_SOURCES, encoding="utf-8")
     created = [
-        f"CREATE TEMPORARY VIEW {name} AS {spelt(sql, 'STREAM ')};\n" for name, sql in tables("STREAM ")
+        f"CREATE TEMPORARY VIEW {name} AS {spell(sql, 'STREAM ')};\n" for name, sql in tables("STREAM ")
     ]
     created += [
         f"CREATE STREAMING TABLE {name} AS SELECT * FROM STREAM {table};\n" for name, table in sinks()
@@ -128,54 +122,33 @@ def _quoted(sql: str) -> str:
     return '"' + sql.replace('"', '\\"') + '"'
 
 
-@dataclass
-class Contestant:
-    """A command and its durations."""
+@dataclass(frozen=True)
+class Checker:
+    """A command that checks the project in its working directory."""
 
     title: str
     command: list[str]
     environ: Mapping[str, str]
-    seconds: list[float] = field(default_factory=list)
 
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
+    def run(self, project: Path) -> Sample:
+        """Check the project, which must pass."""
+        done = run_command(self.command, project, environ=self.environ)
+        return Sample(done.seconds, done.cpu_seconds)
 
-    def run(self, folder: Path) -> tuple[int, float]:
-        """Run it in a project. Returns its exit code and the elapsed time."""
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            self.command,
-            cwd=folder,
-            env=self.environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            process.communicate(timeout=LONGEST_SECONDS)
-        except BaseException:
-            # Also kill the JVM that the command started.
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, time.perf_counter() - began
-
-    def measure(self, folder: Path) -> float:
-        """Measure one round, in which the check must pass."""
-        code, seconds = self.run(folder)
-        if code:
-            raise SystemExit(f"{self.title}: exited with code {code}")
-        self.seconds.append(seconds)
-        return seconds
+    def reject(self, project: Path) -> None:
+        """Check a wrong project, which must not pass; the exit code of `headwater` for that is 1."""
+        done = run_command(self.command, project, environ=self.environ, codes=[1, 2])
+        if "t4_E" not in done.output:
+            raise JobFailed(f"{self.title} did not name the misspelled table:\n{done.output[-3000:]}")
 
 
-def headwater(*arguments: str) -> Contestant:
+def headwater(*arguments: str) -> Checker:
     """The `headwater` command of this environment."""
     command = [str(Path(sys.executable).parent / "headwater"), "check", *arguments, "many.yml"]
-    return Contestant(" ".join(["headwater", "check", *arguments]), command, os.environ)
+    return Checker(" ".join(["headwater", "check", *arguments]), command, os.environ)
 
 
-def spark_pipelines() -> Contestant:
+def spark_pipelines() -> Checker:
     """The `spark-pipelines` command in its own environment."""
     binaries = ENVIRONMENT / "bin"
     environ = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_HOME")}
@@ -183,14 +156,14 @@ def spark_pipelines() -> Contestant:
         "PATH": f"{binaries}{os.pathsep}{environ['PATH']}",
         "PYSPARK_PYTHON": str(binaries / "python"),
     }
-    return Contestant("spark-pipelines dry-run", [str(binaries / "spark-pipelines"), "dry-run"], environ)
+    return Checker(DRY_RUN, [str(binaries / "spark-pipelines"), "dry-run"], environ)
 
 
-def install() -> str:
-    """Install the locked packages in build/bench. Returns an error message, or an empty string."""
+def install() -> None:
+    """Install the locked packages in build/bench."""
     stamp, lock = ENVIRONMENT / ".ready", LOCK.read_text(encoding="utf-8")
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == lock:
-        return ""
+        return
     uv, python = [sys.executable, "-m", "uv"], str(ENVIRONMENT / "bin" / "python")
     sync = [*uv, "pip", "sync", "--quiet", "--compile-bytecode", "--require-hashes", "--python", python]
     for command in (
@@ -199,61 +172,63 @@ def install() -> str:
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            return done.stderr.strip() or f"uv exited with code {done.returncode}"
+            raise Unavailable(done.stderr.strip() or f"uv exited with code {done.returncode}")
     stamp.write_text(lock, encoding="utf-8")
-    return ""
 
 
-def refuse_wrong(contestants: list[Contestant], folder: Path) -> None:
-    """Every command must reject a project with an unknown table."""
-    for each in contestants:
-        code, _ = each.run(folder)
-        if not code:
-            raise SystemExit(f"{each.title}: accepted a project that reads an unknown table")
+DRY_RUN = "spark-pipelines dry-run"
+OFFLINE, WHOLE = headwater("--offline"), headwater()
 
 
-def print_rounds(contestants: list[Contestant], folder: Path, rounds: int) -> None:
-    """Run all commands in turn, after a warm-up round, and print the times."""
-    for each in contestants:
-        each.run(folder)
-    print(f"{'':8}" + "".join(f"{each.title:>28}" for each in contestants))
-    for number in range(1, rounds + 1):
-        times = [each.measure(folder) for each in contestants]
-        print(f"round {number:<2}" + "".join(f"{seconds:26.2f} s" for seconds in times), flush=True)
-    print("median  " + "".join(f"{each.median:26.2f} s" for each in contestants))
+class OfflineCheck(Benchmark):
+    """How long a check of many tables takes."""
 
+    name = "offline-check"
+    title = "Checking 100 tables"
+    description = (
+        f"{CHAINS * DEPTH} tables and {CHAINS} sinks, each command in its own process. CPU in seconds. "
+        "`spark-pipelines dry-run` ships with PySpark and analyzes with Spark, as `headwater check` does."
+    )
 
-def print_ratio(ours: Contestant, theirs: Contestant, target: float | None = None) -> None:
-    """Print how many times as long the other command takes; below 1, Headwater is slower."""
-    pairs = [other / own for own, other in zip(ours.seconds, theirs.seconds, strict=True)]
-    lost = sum(pair < 1 for pair in pairs)
-    ratio = theirs.median / ours.median
-    line = f"{theirs.title} takes {ratio:.1f} times as long as `{ours.title}`"
-    line += f" (rounds {min(pairs):.1f} to {max(pairs):.1f}, lost {lost} of {len(pairs)})"
-    if target is not None:
-        line += f": the target of {target} times is {'reached' if ratio >= target else 'MISSED'}"
-    print(line)
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        with tempfile.TemporaryDirectory(prefix="headwater-bench-input-") as folder:
+            self.input = Path(folder)
+            yield
 
-
-def main() -> None:
-    """Measure and print the ratios."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
-    offline, full = headwater("--offline"), headwater()
-    missing = install()
-    if missing:
-        print(f"`spark-pipelines` could not be installed, so there is no comparison:\n{missing}\n")
-    theirs = [] if missing else [spark_pipelines()]
-    with tempfile.TemporaryDirectory() as work:
-        wrong, right = Path(work) / "wrong", Path(work) / "right"
-        write_project(wrong, misspelt=True)
+    def cases(self, quick: bool) -> Iterable[Case]:
+        right, wrong = self.input / "right", self.input / "wrong"
         write_project(right)
-        print(f"{CHAINS * DEPTH} tables, {CHAINS} sinks, each command in its own process", flush=True)
-        refuse_wrong([offline, full, *theirs], wrong)
-        print_rounds([offline, full, *theirs], right, rounds)
-    for other in theirs:
-        print_ratio(offline, other, TARGET)
-        print_ratio(full, other)
+        write_project(wrong, misspelled=True)
+        variants = [Variant(each.title, self._measured(each, right, wrong)) for each in (OFFLINE, WHOLE)]
+        variants.append(Variant(DRY_RUN, self._dry_run(right, wrong)))
+        yield Case(
+            "check",
+            "s",
+            "lower",
+            variants,
+            baseline=DRY_RUN,
+            targets=[Target(DRY_RUN, OFFLINE.title, 10, "at least")],
+        )
+
+    def _dry_run(self, right: Path, wrong: Path) -> Callable[[Path], Sample]:
+        def run(folder: Path) -> Sample:
+            install()
+            return self._measured(spark_pipelines(), right, wrong)(folder)
+
+        return run
+
+    def _measured(self, checker: Checker, right: Path, wrong: Path) -> Callable[[Path], Sample]:
+        @cache
+        def reject_wrong() -> None:
+            # The first use also compiles modules, so it is the warm-up.
+            checker.reject(wrong)
+
+        def run(folder: Path) -> Sample:
+            reject_wrong()
+            return checker.run(right)
+
+        return run
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARK = OfflineCheck()

@@ -1,78 +1,74 @@
-"""Measures how far progress events lag behind commits on a busy machine.
+"""How far progress events lag behind commits on a busy machine.
 
-    make bench-lag                        (ARGS=120 for 120 seconds for each listener)
-    python bench/progress_lag.py [SECONDS]
-
-Four processes that only use CPU keep the cores busy. Meanwhile a pipeline runs small batches with an
-aggregation, one after another. For each batch, the script compares the time at which Spark wrote `commits/N`
-with the time at which the run emits the progress of batch N.
-
-It measures PySpark's own listener, which builds a Python object of every field, and then Headwater's. The
-target: Headwater's is never more than two seconds behind.
+Processes that only use CPU keep the cores busy. Meanwhile a query runs small batches with an aggregation, one after
+another. For each batch, the benchmark compares the time at which Spark wrote `commits/N` with the time at which the
+event for batch N reached Python: in Headwater, and in PySpark's own listener, which builds a Python object of every
+field of the event.
 """
 
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import statistics
+import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from os import scandir
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.engine.listener import EventListener
-from headwater.engine.pipeline_file import load
-from headwater.engine.query import progress_event
-from headwater.events import Event, QueryProgress
-from headwater.runtime import RunOptions, launch, start
+from bench.children import is_progress, run_by_hand, run_headwater
+from bench.harness import HEADWATER, SAME, Benchmark, Case, Sample, Target, Variant
+from bench.variants import settings
 
-SECONDS, BURNERS, TARGET = 60.0, 4, 2.0
+BURNERS, SECONDS, QUICK_SECONDS = 4, 30, 15
+LISTENER = f"{SAME}, PySpark's listener"
 PIPELINE = """
 name: lag
 sources:
   ticks: {connector: rate_per_batch, rows_per_batch: 100}
 tables:
-  counts:
-    sql: SELECT value % 10 AS k, count(*) AS number FROM ticks GROUP BY value % 10
+  counts: SELECT value % 10 AS k, count(*) AS number FROM ticks GROUP BY value % 10
 sinks:
   out: {reads: counts, connector: noop, mode: update}
 """
 
 
-class PySparkListener(StreamingQueryListener):
-    """PySpark's own listener, in the role of Headwater's."""
+class Listener(StreamingQueryListener):
+    """Notes when the event of each batch arrived."""
 
-    def __init__(self, emit: Callable[[Event], None], ended: Callable[[str], None], **_: Any) -> None:
-        self._emit = emit
-        self._ended = ended
-
-    def open(self, spark: SparkSession) -> None:
-        self._streams = spark.streams
-        self._streams.addListener(self)
-
-    def drain(self, seconds: float) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._streams.removeListener(self)
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._emit(progress_event(event.progress.name, json.loads(event.progress.json)))
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([event.progress.batchId, time.time()]) + "\n")
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._ended("out")
+        pass
+
+
+def by_hand(spark: SparkSession, folder: Path, seconds: float) -> StreamingQuery:
+    """The query with PySpark's listener; stops after some seconds."""
+    spark.streams.addListener(Listener(folder / "events.json"))
+    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    writer = ticks.groupBy((ticks.value % 10).alias("k")).count().writeStream.format("noop")
+    query = writer.outputMode("update").option("checkpointLocation", str(folder / "checkpoint")).start()
+    stop = threading.Timer(seconds, query.stop)
+    stop.daemon = True
+    stop.start()
+    return query
 
 
 class Commits(threading.Thread):
@@ -96,69 +92,83 @@ class Commits(threading.Thread):
     def _look(self) -> None:
         if not self._folder.is_dir():
             return
-        for entry in os.scandir(self._folder):
+        for entry in scandir(self._folder):
             if entry.name.isdigit() and int(entry.name) not in self.at:
                 with suppress(FileNotFoundError):
                     self.at[int(entry.name)] = entry.stat().st_mtime
 
 
-def burn() -> None:
-    while True:
-        pass
-
-
 @contextmanager
 def busy() -> Iterator[None]:
-    """Keep all cores busy."""
-    burners = [multiprocessing.get_context("fork").Process(target=burn, daemon=True) for _ in range(BURNERS)]
-    for each in burners:
-        each.start()
+    """Keep the cores busy."""
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(BURNERS)]
     try:
         yield
     finally:
-        for each in burners:
-            each.kill()
-            each.join()
+        for burner in burners:
+            burner.kill()
+            burner.wait()
 
 
-def measure(listener: Any, seconds: float) -> list[float]:
-    """The seconds between the commit of each batch and its progress event."""
-    launch.EventListener = listener  # type: ignore[attr-defined]
-    shown: dict[int, float] = {}
+def sample(commits: Mapping[int, float], events: Mapping[int, float]) -> Sample:
+    """The worst lag. A batch without an event has the lag from its commit to the last event."""
+    last = max(events.values())
+    lags = [events.get(batch, last) - at for batch, at in commits.items() if at <= last]
+    details = {"median": statistics.median(lags), "batches": len(lags)}
+    return Sample(max(lags), details=details)
 
-    def emit(event: Event) -> None:
-        if isinstance(event, QueryProgress):
-            shown.setdefault(event.batch_id, time.time())
 
-    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as folder:
-        file = Path(folder, "lag.yml")
-        file.write_text(PIPELINE, encoding="utf-8")
-        commits = Commits(Path(folder, ".headwater", "checkpoints", "out", "commits"))
+class ProgressLag(Benchmark):
+    """The lag of events behind commits."""
+
+    name = "progress-lag"
+    title = "Lag of progress events"
+    description = (
+        f"Small batches while {BURNERS} other processes keep the cores busy, {SECONDS} seconds per round. "
+        "The value is the longest time from a commit to its event in Python."
+    )
+
+    def cases(self, quick: bool) -> Iterable[Case]:
+        seconds = QUICK_SECONDS if quick else SECONDS
+        yield Case(
+            "commit to event",
+            "s",
+            "lower",
+            [Variant(HEADWATER, _headwater(seconds)), Variant(LISTENER, _by_hand(seconds))],
+            baseline=LISTENER,
+            targets=[Target(HEADWATER, None, 2.0, "at most")],
+        )
+
+
+def _headwater(seconds: int) -> Callable[[Path], Sample]:
+    def run(folder: Path) -> Sample:
+        commits = Commits(folder / ".headwater" / "checkpoints" / "out" / "commits")
         commits.start()
         with busy():
-            running, session = start(load(file), RunOptions(), emit, lambda line: None)
-            time.sleep(seconds)
-            # A batch without an event by now has at least this lag.
-            end = time.time()
-            lags = {batch: shown.get(batch, end) - at for batch, at in dict(commits.at).items()}
-        running.stop()
-        session.jvm.stop()
+            done = run_headwater(PIPELINE, folder, "--for", f"{seconds}s")
         commits.stop()
-    return [lag for _, lag in sorted(lags.items())]
+        events = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+        arrived = {
+            int(each["progress"]["batchId"]): datetime.fromisoformat(each["at"]).timestamp()
+            for each in events
+            if is_progress(each)
+        }
+        return sample(commits.at, arrived)
+
+    return run
 
 
-def main() -> int:
-    """Measure and print. The exit code is 1 if the target is missed."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
-    print(f"{BURNERS} busy processes on {os.cpu_count()} cores, {seconds:g} seconds each")
-    worst = 0.0
-    for name, listener in (("PySpark's listener", PySparkListener), ("Headwater's listener", EventListener)):
-        lags = measure(listener, seconds)
-        worst = max(lags)
-        median = statistics.median(lags)
-        print(f"  {name:22} {len(lags):4} batches, lag: median {median:.2f} s, worst {worst:.2f} s")
-    return 0 if worst <= TARGET else 1
+def _by_hand(seconds: int) -> Callable[[Path], Sample]:
+    def run(folder: Path) -> Sample:
+        commits = Commits(folder / "checkpoint" / "commits")
+        commits.start()
+        with busy():
+            run_by_hand("bench.progress_lag:by_hand", folder, settings(SAME), {"seconds": seconds})
+        commits.stop()
+        lines = (folder / "events.json").read_text(encoding="utf-8").splitlines()
+        return sample(commits.at, {int(batch): at for batch, at in map(json.loads, lines)})
+
+    return run
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+BENCHMARK = ProgressLag()

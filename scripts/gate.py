@@ -22,9 +22,9 @@ from xml.etree import ElementTree
 from scripts.contract import RECORDS, ROOT
 
 REPORTS = ROOT / "build" / "gate"
-QUICK_FOLDERS = ("unit", "architecture")
+QUICK_FOLDERS = ("unit", "architecture", "bench")
 # The longest steps start first, so that the short ones fill the remaining time.
-FOLDERS = ("spark", "kafka", "scripted", "files", "faults", "checker", "docs", "unit", "connectors")
+FOLDERS = ("spark", "kafka", "scripted", "files", "faults", "checker", "docs", "unit", "connectors", "bench")
 # Tests spend a quarter of their time waiting for brokers and processes, so two cores can run three lanes.
 LANES = 3
 SLOWEST = 30

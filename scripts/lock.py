@@ -1,4 +1,4 @@
-"""Compile requirements/*.lock from pyproject.toml: with hashes for every platform and without host names."""
+"""Compile requirements/*.lock: with hashes for every platform and without host names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "requirements"
+PEERS = ROOT / "bench" / "peers" / "peers.toml"
 UV = "uv==0.13.7"
 HOST_FREE = ("--no-header", "--no-annotate", "--no-emit-index-url", "--quiet")
 
@@ -36,6 +37,9 @@ def main(options: list[str]) -> None:
     # Packages in both locks have the same version.
     shared = ["--constraints", str(FOLDER / "dev.lock")]
     compile_lock("bench", declared["dependency-groups"]["bench"], python, [*shared, *options])
+    # Each peer of the benchmarks has its own environment, and so its own versions.
+    for name, peer in tomllib.loads(PEERS.read_text(encoding="utf-8")).items():
+        compile_lock(f"peers-{name}", peer["requirements"], python, options)
 
 
 if __name__ == "__main__":

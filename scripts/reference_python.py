@@ -23,7 +23,7 @@ from headwater.connectors import all_connectors
 from headwater.errors import HeadwaterError
 from headwater.loaders.json_schema import keys_of
 from headwater.loaders.keys import PipelineKeys, Places, TableKeys
-from headwater.runtime import Query
+from headwater.runtime.handles import Query
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
 from headwater.testing import conformance
 from headwater.testing.stream_test import StreamTest, StreamTestRun

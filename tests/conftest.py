@@ -6,6 +6,9 @@ import os
 
 import pytest
 
+# No test makes an archive of classes in the cache of the user; `tests/short_lives.py` has one for all tests.
+os.environ.setdefault("HEADWATER_CLASS_DATA", "off")
+
 pytest_plugins = ["tests.feature_report"]
 
 

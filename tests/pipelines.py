@@ -13,10 +13,12 @@ from typing import Any
 from headwater.api.batch import run_batch
 from headwater.api.results import RunResult
 from headwater.api.run import run
+from headwater.engine.launch import artifacts_of, jar_store
 from headwater.engine.pipeline_file import load
-from headwater.engine.session import add_to, artifacts_of, jar_store
+from headwater.engine.session import add_to
 from headwater.events import Event, QueryProgress
-from headwater.runtime import Run, RunOptions, start
+from headwater.runtime import RunOptions, start
+from headwater.runtime.handles import Run
 from headwater.values import Duration
 
 LONGEST = Duration.parse("2 minutes")

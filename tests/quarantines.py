@@ -10,7 +10,7 @@ import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from headwater.quarantine import Quarantine, QuarantinedRow
-from headwater.quarantine.rows import SCHEMA
+from headwater.quarantine.rows import replay_schema
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ def commit(quarantine: Quarantine, batch: int, rows: list[QuarantinedRow]) -> No
     (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)
     file = folder / f"part-{batch}.parquet"
     pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist([each.record() for each in rows], SCHEMA).drop(["id"]), file
+        pyarrow.Table.from_pylist([each.record() for each in rows], replay_schema()).drop(["id"]), file
     )
     entry = {
         "path": file.as_uri(), "size": file.stat().st_size, "isDir": False, "modificationTime": 1,

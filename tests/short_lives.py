@@ -17,6 +17,7 @@ import pyspark
 
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
+from headwater.spark.local_files import JAR
 from tests.pipelines import feed, run_until_idle, write
 
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "class_archive"
@@ -47,7 +48,7 @@ def archive_file() -> Path:
     """Where the archive for this Java and these jars belongs."""
     jars = sorted(Path(pyspark.__path__[0], "jars").iterdir())
     java = find_java().executable.resolve()
-    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in (java, *jars)]
+    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in (java, JAR, *jars)]
     return FOLDER / f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}.jsa"
 
 

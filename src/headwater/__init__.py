@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from headwater.connectors.trial import console, memory, noop, rate, rate_per_batch, socket
     from headwater.errors import HeadwaterError
     from headwater.loaders.python_form import expect
-    from headwater.runtime import Run
+    from headwater.runtime.handles import Run
     from headwater.values import secret
 
 _MODULES = {
     "HeadwaterError": "errors",
     "Pipeline": "api.pipeline",
-    "Run": "runtime",
+    "Run": "runtime.handles",
     "catalog": "connectors.catalog",
     "check": "api.plain",
     "connector": "connectors.connector",

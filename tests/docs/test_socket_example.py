@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from headwater.api.check import check
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.docs.test_examples import EXAMPLES, LAST_LINES_SECONDS, Rows, expected, multiset, tables
 from tests.lines import LineServer
 from tests.pipelines import run_while, wait_for

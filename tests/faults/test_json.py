@@ -31,7 +31,6 @@ sinks:
 PROGRESS = {
     "id", "runId", "name", "timestamp", "batchId", "batchDuration", "numInputRows", "inputRowsPerSecond",
     "processedRowsPerSecond", "durationMs", "eventTime", "stateOperators", "sources", "sink",
-    "observedMetrics",
 }  # fmt: skip
 DURATIONS = {
     "addBatch", "commitOffsets", "getBatch", "latestOffset", "queryPlanning", "triggerExecution", "walCommit",

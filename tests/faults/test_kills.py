@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -38,6 +39,11 @@ sinks:
   counted: {reads: counted, connector: files, path: counted, format: json}
 """
 
+STOCK_FILES = (
+    *("--conf", "spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem"),
+    *("--conf", "spark.hadoop.fs.AbstractFileSystem.file.impl=org.apache.hadoop.fs.local.LocalFs"),
+)
+"""Hadoop's own local file system in place of Headwater's; both must read what the other has written."""
 FILES = 7 if os.environ.get("HEADWATER_SOAK") else 4
 SCHEMAS = {"copied": "id int, at timestamp, page string", "counted": "at timestamp, page string, visits long"}
 Moment = Callable[[Path], bool]
@@ -158,17 +164,29 @@ def refused(folder: Path) -> None:
     assert now.token == holder.token
 
 
+def noting_commands(folder: Path) -> tuple[str, Path]:
+    """A PATH on which the commands that Hadoop starts leave a line in a file, and that file."""
+    notes, commands = folder / "started", folder / "bin"
+    commands.mkdir(parents=True)
+    for name in ("chmod", "ls", "readlink"):
+        command = commands / name
+        command.write_text(f'#!/bin/sh\necho {name} >>"{notes}"\nexec {shutil.which(name)} "$@"\n')
+        command.chmod(0o755)
+    return os.pathsep.join([str(commands), os.environ["PATH"]]), notes
+
+
 @pytest.mark.feature("H1.1", part="files")
 @pytest.mark.feature("F5", part="lock")
 @pytest.mark.timeout(1200)
 def test_results_are_those_of_a_run_without_a_kill(spark: SparkSession, tmp_path: Path) -> None:
     killed, clean = tmp_path / "killed", tmp_path / "clean"
+    path, started = noting_commands(tmp_path)
     project(killed)
     dead: Owner | None = None
     with ExitStack() as lives:
         for number, (victim, moment) in enumerate(kills()):
             # The next life begins at once, while the JVM of the last may still be there.
-            run = lives.enter_context(headwater(killed, "run", "pipeline.yml", "--json"))
+            run = lives.enter_context(headwater(killed, "run", "pipeline.yml", "--json", PATH=path))
             if dead:
                 take_over(run, dead, killed)
             if number == 0:
@@ -176,8 +194,12 @@ def test_results_are_those_of_a_run_without_a_kill(spark: SparkSession, tmp_path
                 refused(killed)
             run.until(partial(moment, killed))
             dead = kill(run, victim, killed)
-        last = lives.enter_context(headwater(killed, "run", "pipeline.yml", "--until-idle"))
+        # Headwater's file system starts no process, unlike Hadoop's, which takes over on the same checkpoints.
+        assert not started.exists()
+        back = headwater(killed, "run", "pipeline.yml", "--until-idle", *STOCK_FILES, PATH=path)
+        last = lives.enter_context(back)
         assert last.wait() == 0, last.told
+        assert "chmod" in started.read_text()
 
     assert run_until_idle(project(clean)).exit_code == 0
     for sink, schema in SCHEMAS.items():

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.api.quarantine import list_quarantines
 from headwater.errors import CheckpointError, Problem, QueryFailedError
 from headwater.events import Event, Notice, QueryStatus
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import put, run_until_idle, run_while, wait_for, with_avro, write
 
 ALL = """

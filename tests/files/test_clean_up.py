@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.api.check import check
 from headwater.events import Event, Notice
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import batches, capture, captured, feed, run_until_idle, run_while, wait_for, write
 
 CLEANED = """

@@ -7,8 +7,10 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from headwater.api.quarantine import replay, show
@@ -193,6 +195,27 @@ def test_files_in_ignored_directories_are_not_read(
     values = ", ".join(f"'{system}{path}'" for path in (*read, *ignored))
     paths = spark.sql(f"SELECT * FROM VALUES {values} AS paths(path)")
     assert {row.path.removeprefix(system) for row in paths.where(folders.is_read).collect()} == set(read)
+    # The class that Spark asks about each file decides the same; a file in a folder with a key is an error.
+    flat = Folders("lines", "", (), (), absolute(pattern, Path("/p")), path="path")
+    decided = {path: accepts(spark, flat, f"{system}{quote(unquote(path))}") for path in (*read, *ignored)}
+    assert decided == {
+        path: "HW-PARTITION-DIR-UNEXPECTED" if path in read and "=" in path else path in read
+        for path in (*read, *ignored)
+    }
+
+
+def accepts(spark: SparkSession, folders: Folders, address: str) -> bool | str:
+    """Whether a file is read, or the code of the error."""
+    jvm: Any = spark._jvm
+    conf = jvm.org.apache.hadoop.conf.Configuration(False)
+    for key, value in folders.file_filter.items():
+        conf.set(key, value)
+    files = jvm.headwater.files.SourceFiles()
+    files.setConf(conf)
+    try:
+        return bool(files.accept(jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(address))))
+    except Py4JJavaError as error:
+        return str(error.java_exception.getMessage()).split()[1]
 
 
 IGNORED = """

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import PipelineError, QueryFailedError
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import (
     capture,
     captured,
@@ -136,3 +136,36 @@ def test_new_folders_of_the_key_are_read_and_others_stop_the_query_with_their_pa
         ("HW-PARTITION-KEY-MISSING", "early", f"{file}:4:64"),
         ("HW-PARTITION-KEYS-MIXED", "late", f"{file}:5:34"),
     }
+
+
+FLAT = """
+name: flat
+sources:
+  rows: {connector: files, path: in, format: json, schema: {id: int, k: string}}
+sinks:
+  rows: {reads: rows, connector: foreach_batch, function: "capture.py:rows"}
+"""
+
+
+@pytest.mark.feature("B3.2", part="a flat directory")
+def test_a_folder_with_a_key_in_a_flat_directory_stops_the_query_without_a_look_at_each_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    capture(tmp_path, "rows")
+    feed(tmp_path / "in", "1", [{"id": 1, "k": "x"}])
+    # Neither read nor an error, as in every directory without a key.
+    feed(tmp_path / "in" / "archive", "0", [{"id": 0, "k": "never read"}])
+
+    def steer(run: Run) -> None:
+        wait_for(lambda: run.queries["rows"].rows_in == 1, run)
+        # Spark asks about each file that it lists; the path of a row would be in the plan.
+        assert "file_path" not in run.queries["rows"].plan()
+        feed(tmp_path / "in" / "k=y", "2", [{"id": 2}])
+        assert run.wait(60)
+
+    with pytest.raises(QueryFailedError) as failed:
+        run_while(write(tmp_path, FLAT), steer, [])
+    (problem,) = failed.value.problems
+    assert problem.code == "HW-PARTITION-DIR-UNEXPECTED"
+    assert str(problem.params["path"]).endswith("/in/k=y/2.json")
+    assert everything(tmp_path, "rows") == Counter([(1, "x")])

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.errors import PipelineError
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import (
     capture,
     captured,

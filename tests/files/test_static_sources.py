@@ -20,7 +20,7 @@ from headwater.cli.render import show_explained
 from headwater.connectors.files import static as static_spark
 from headwater.errors import QueryFailedError
 from headwater.events import Event, Notice, QueryStarted
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from headwater.spark.callbacks import FileIndex
 from tests.pipelines import capture, captured, feed, put, run_while, wait_for, write
 

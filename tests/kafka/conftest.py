@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.dev import Broker, Listener
-from headwater.engine.session import artifacts_of, jar_store
+from headwater.engine.launch import artifacts_of, jar_store
 from tests.jvm import shared_context
 from tests.messages import fresh_topic
 

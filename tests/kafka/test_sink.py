@@ -17,7 +17,8 @@ from headwater.dev import Broker
 from headwater.dev.topics import create_topic
 from headwater.errors import PipelineError
 from headwater.events import Event
-from headwater.runtime import Run, RunOptions
+from headwater.runtime import RunOptions
+from headwater.runtime.handles import Run
 from tests.messages import Record, consume, last_per_key
 from tests.pipelines import batches, feed, put, run_until_idle, run_while, wait_for, write
 

@@ -17,7 +17,7 @@ from headwater.api.check import check
 from headwater.dev import Broker
 from headwater.errors import PipelineError
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.messages import Message, consume, fresh_topic, produce
 from tests.pipelines import batches, rows_of, run_as_batch, run_until_idle, run_while, wait_for, write
 

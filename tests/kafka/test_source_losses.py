@@ -17,7 +17,7 @@ from headwater.dev import Broker
 from headwater.dev.topics import add_partitions, admin, create_topic, delete_topic
 from headwater.errors import CheckpointError, QueryFailedError
 from headwater.events import Event, Notice
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.messages import consume, fresh_topic, produce
 from tests.pipelines import batches, rows_of, run_until_idle, run_while, wait_for, write
 

@@ -15,7 +15,7 @@ from headwater.api.check import check
 from headwater.api.explain import explain
 from headwater.dev import Broker
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.kafka.conftest import CERTIFICATES, PASSWORD, USER
 from tests.messages import consume, produce
 from tests.pipelines import batches, rows_of, run_until_idle, run_while, wait_for, write

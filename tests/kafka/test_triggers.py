@@ -20,7 +20,7 @@ from headwater.dev import Broker
 from headwater.dev.topics import add_partitions
 from headwater.errors import QueryFailedError
 from headwater.events import EpochCommitted, Event, Notice
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.messages import produce
 from tests.pipelines import LONGEST, run_until_idle, run_while, wait_for, write
 from tests.processes import Program, headwater, jvm_of

@@ -36,6 +36,7 @@ import json
 import os
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 
@@ -50,6 +51,13 @@ def note(sink, *what):
 
 def spread(numbers):
     return numbers.repartition(2, "id")
+
+
+def wait_for_another_close():
+    # Spark stops the other task when this one fails.
+    deadline = time.monotonic() + 60
+    while '"close"' not in (HERE / "written.txt").read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def called(row):
@@ -69,6 +77,7 @@ class Writer:
     def process(self, row):
         note("written", "row", self.copy, row.id)
         if "poison" in tuple(row):
+            wait_for_another_close()
             raise ValueError(f"row {row.id} is poison")
 
     def close(self, error):

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.events import Event, InputsIdle, RunFinished
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import feed, rows_of, run_until_idle, run_while, wait_for, write
 
 PIPELINE = """

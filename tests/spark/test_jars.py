@@ -11,7 +11,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.engine.session import artifacts_of, jar_store
+from headwater.engine.launch import artifacts_of, jar_store
 from headwater.jars import Artifact, JarStore, Release
 from headwater.jars.cache import ivy_fetch
 from headwater.spark.java import find_java

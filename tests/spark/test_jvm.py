@@ -276,7 +276,8 @@ say(jvm.context._jsc is None)
     home = subprocess.run(submit, capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run(
         [f"{home}/bin/spark-submit", "--master", "local[1]", str(program), str(tmp_path / "logs")],
-        env=environment(PYSPARK_PYTHON=sys.executable, SPARK_HOME=home),
+        # The archive of the tests is for another class path, and Java would say so.
+        env=environment(PYSPARK_PYTHON=sys.executable, SPARK_HOME=home, SPARK_SUBMIT_OPTS=""),
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -12,6 +12,7 @@ from py4j.java_gateway import GatewayClient
 from pyspark import SparkContext
 
 import headwater as hw
+from bench.py4j_calls import TIMED, counted_calls
 from headwater.engine.listener import EventListener
 from headwater.events import Event, QueryProgress
 from tests.pipelines import feed
@@ -86,3 +87,28 @@ def test_batches_of_which_spark_never_told_are_in_the_events_and_the_counts(
     run, events = finished(counting(tmp_path))
     assert batches(events) == [0, 1, 2]
     assert (run.queries["out"].rows_in, run.queries["out"].rows_out) == (3, 3)
+
+
+# The report of the batch, and the unread files of a source with a limit.
+CALLS_PER_BATCH = {"json": 1, "get": 1, "size": 1}
+
+
+def test_a_batch_costs_these_calls_into_the_jvm_and_no_more(
+    context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine, an event that is late is also looked up.
+    monkeypatch.setattr("headwater.engine.listener._CATCH_UP_SECONDS", 3600.0)
+    few, many, found = 2, 22, []
+    for number in (few, many):
+        folder = tmp_path / str(number)
+        for batch in range(number):
+            feed(folder / "in", str(batch), [{"id": batch}])
+        with counted_calls() as calls:
+            finished(counting(folder))
+        found.append(calls)
+    # When Python frees an object (`release`) depends on its collector.
+    untimed = found[1].keys() - TIMED - {"release"}
+    per_batch = {name: round((found[1][name] - found[0][name]) / (many - few), 1) for name in untimed}
+    assert per_batch["json"] >= 1
+    # The last events are looked up once, when the run ends: that is no call per batch.
+    assert {name for name, rate in per_batch.items() if rate > CALLS_PER_BATCH.get(name, 0) + 0.3} == set()

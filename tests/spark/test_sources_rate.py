@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from headwater.events import Event
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import batches, capture, captured, run_to_its_end, run_while, wait_for, write
 
 RATE = """

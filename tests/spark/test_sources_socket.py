@@ -15,7 +15,8 @@ from headwater.api.check import check
 from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from headwater.events import Event
-from headwater.runtime import Run, RunOptions, start
+from headwater.runtime import RunOptions, start
+from headwater.runtime.handles import Run
 from tests.lines import HOST, LineServer
 from tests.pipelines import capture, captured, run_while, wait_for, write
 

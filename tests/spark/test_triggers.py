@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.events import Event, QueryIdle, QueryProgress
-from headwater.runtime import Run
+from headwater.runtime.handles import Run
 from tests.pipelines import (
     batches,
     capture,

@@ -20,7 +20,7 @@ from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import YamlFile
 
 if TYPE_CHECKING:
-    from headwater.runtime import Run
+    from headwater.runtime.handles import Run
 
 
 class Pipeline(Declarations):

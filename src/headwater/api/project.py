@@ -10,8 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from headwater.api.class_data import make_now
 from headwater.connectors import Sink, Source, all_connectors
-from headwater.engine.doctor import Check, examine, examine_jars
+from headwater.engine.doctor import CLASS_DATA, Check, class_data_failed, examine, examine_jars
 from headwater.errors import SetupError, UsageError
 from headwater.errors.catalogue.environment import RUN_DIR_UNWRITABLE
 from headwater.errors.catalogue.programs import (
@@ -116,12 +117,19 @@ class DoctorResult:
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
-def doctor(folder: Path, *, jars: bool = False, spark: bool = False) -> DoctorResult:
-    """Check the machine for a project in `folder`; nothing is created or downloaded.
+def doctor(
+    folder: Path, *, jars: bool = False, spark: bool = False, class_data: bool = False
+) -> DoctorResult:
+    """Check the machine for a project in `folder`; downloads nothing, and changes nothing without `class_data`.
 
-    With `spark`, start a JVM with Spark and check its parts.
+    With `spark`, start a JVM with Spark and check its parts. With `class_data`, make the archive of Spark's
+    classes first.
     """
+    reason = make_now() if class_data else ""
     checks = [*examine(folder / RUN_DIR), *(examine_jars() if jars else ())]
+    if reason:
+        failed = class_data_failed(reason, "error")
+        checks = [failed if check.name == CLASS_DATA else check for check in checks]
     if spark and not any(check.status == "error" for check in checks):
         # PySpark is imported only here.
         from headwater.engine.prepare import examine_spark

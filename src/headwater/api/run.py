@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
@@ -14,9 +15,12 @@ from headwater.errors import ForcedStopError, Problem
 from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_LIMIT_REACHED
 from headwater.errors.catalogue.running import FORCED_STOP, FORCED_STOP_AT_START
 from headwater.events import Emit, Notice
-from headwater.runtime import Run, RunOptions, start
+from headwater.runtime import RunOptions, start
 from headwater.runtime.signals import Signals, StopRequested
 from headwater.values import Duration
+
+if TYPE_CHECKING:
+    from headwater.runtime.handles import Run
 
 _LOOK_SECONDS = 0.2
 _KILLED_SECONDS = 10.0

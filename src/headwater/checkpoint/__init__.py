@@ -1,7 +1,7 @@
 """Reading a Spark checkpoint directory without Spark, and its lock."""
 
 from headwater.checkpoint.edits import CheckpointEdit, FileChange
-from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
+from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SinkLogTail, SourceFile
 from headwater.checkpoint.lock import CheckpointLock, Clock, Host, Owner, Process, SystemClock
 from headwater.checkpoint.logs import (
     STATE_FORMAT,
@@ -33,6 +33,7 @@ __all__ = [
     "Read",
     "SinkFile",
     "SinkLog",
+    "SinkLogTail",
     "SourceFile",
     "Store",
     "SystemClock",

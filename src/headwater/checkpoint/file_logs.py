@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from hashlib import sha256
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from headwater.checkpoint.store import Store
 from headwater.errors import CheckpointError, Entry
@@ -208,6 +209,63 @@ class SinkLog:
                     files[file.path] = replace(file, compacted=compacted)
         return tuple(files.values())
 
+    def newest(self) -> Iterator[SinkFile]:
+        """The files in reverse order; only those that are used are parsed."""
+        for file in reversed(list(_log_files(self._log))):
+            version, _, body = file.data.partition(b"\n")
+            for line in reversed(body.splitlines()):
+                for action, each in self._log.decode(file.batch_id, file.name, version + b"\n" + line):
+                    if action == "add":
+                        yield replace(each, compacted=file.compacted)
+
+    def outside(self, start: str) -> Iterator[SinkFile]:
+        """The files whose URLs do not start with `start`; a compact file without any is not parsed."""
+        wanted = f'"path":"{start}'.encode()
+        for file in _log_files(self._log):
+            # Spark writes one entry per line. A file that a crash has cut off is parsed and reported.
+            entries, whole = file.data.count(b"\n"), file.data.endswith(b"}")
+            if not (file.compacted and whole and file.data.count(wanted) == entries):
+                found = self._log.decode(file.batch_id, file.name, file.data)
+                yield from (each for _, each in found if not each.path.startswith(start))
+
+
+class SinkLogTail:
+    """Reads the log of a sink repeatedly, and parses only the lines that are new.
+
+    A compact file repeats the lines of all earlier files before its own. So if it begins with the bytes that
+    are known, only the rest is new. Otherwise, compaction has replaced files, and it is read as a whole.
+    """
+
+    def __init__(self, output: Store) -> None:
+        self._whole = SinkLog(output)
+        self._log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _sink_actions)
+        self.restart()
+
+    def restart(self) -> None:
+        """Read the whole log at the next call."""
+        self._batch, self._length, self._known = -1, 0, sha256()
+
+    def read(self, up_to: int) -> tuple[bool, tuple[SinkFile, ...]]:
+        """The files of the batches since the last call; True if they replace all earlier ones."""
+        batch, length, known = self._batch, self._length, self._known.copy()
+        replaces, found = batch < 0, list[tuple[str, SinkFile]]()
+        for file in _log_files(self._log, batch, up_to):
+            version, separator, rest = file.data.partition(b"\n")
+            body = separator + rest
+            if file.compacted:
+                same = sha256(body[:length]).digest() == known.digest() and body[length : length + 1] in b"\n"
+                if not same:
+                    replaces, found, length, known = True, [], 0, sha256()
+                body = body[length:]
+            known.update(body)
+            batch, length = file.batch_id, length + len(body)
+            found += self._log.decode(batch, file.name, version + body)
+        if any(action != "add" for action, _ in found):
+            self.restart()
+            return True, self._whole.files(up_to)
+        self._batch, self._length, self._known = batch, length, known
+        return replaces, tuple(file for _, file in found)
+
 
 class _ForeignFileError(Exception):
     """The file is intact, but a different kind of source wrote it."""
@@ -233,9 +291,16 @@ def _compactible(log: Batches[T]) -> list[tuple[int, bool]]:
     return sorted((int(match[1]), match[2] is not None) for match in matches if match)
 
 
-def _since_compaction(
-    log: Batches[T], after: int = -1, up_to: int | None = None
-) -> Iterator[tuple[int, bool, T]]:
+class _LogFile(NamedTuple):
+    """One file of a log that compacts itself."""
+
+    batch_id: int
+    compacted: bool
+    name: str
+    data: bytes
+
+
+def _log_files(log: Batches[T], after: int = -1, up_to: int | None = None) -> Iterator[_LogFile]:
     """The newest compact file and what follows it: the whole log, or the part after `after` up to `up_to`.
 
     Earlier files contain nothing new, and Spark deletes them eventually, so they are not read.
@@ -250,7 +315,15 @@ def _since_compaction(
                 # Skipping it would return an incomplete list.
                 failure = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 raise unreadable(log.store, f"{log.folder}/{name}", failure)
-            yield batch_id, compacted, log.decode(batch_id, name, data)
+            yield _LogFile(batch_id, compacted, name, data)
+
+
+def _since_compaction(
+    log: Batches[T], after: int = -1, up_to: int | None = None
+) -> Iterator[tuple[int, bool, T]]:
+    """The same files, parsed."""
+    for batch_id, compacted, name, data in _log_files(log, after, up_to):
+        yield batch_id, compacted, log.decode(batch_id, name, data)
 
 
 def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[SourceFile, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -102,7 +103,7 @@ class Owner:
         try:
             fields = json.loads(data)
             version = fields.pop("version")
-            owner = _OWNER.validate_python(fields) if version == _VERSION else None
+            owner = _owner().validate_python(fields) if version == _VERSION else None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         if owner is None:
@@ -112,7 +113,10 @@ class Owner:
         return owner
 
 
-_OWNER = TypeAdapter(Owner)
+@cache
+def _owner() -> TypeAdapter[Owner]:
+    # Built when it is first used: that takes longer than loading the module.
+    return TypeAdapter(Owner)
 
 
 def _user() -> str:

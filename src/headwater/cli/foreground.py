@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from headwater.api.batch import run_batch as batch_command
 from headwater.api.run import run as run_command
 from headwater.cli.render import show_problems
 from headwater.cli.views import view_of
@@ -87,6 +86,9 @@ def run_stream(
 
 def run_batch(file: str, options: RunOptions, into: Path | None, *, append: bool, as_json: bool) -> int:
     """Run the tables once, as a batch job."""
+    # It loads PySpark, which a stream loads only when its JVM is on its way.
+    from headwater.api.batch import run_batch as batch_command
+
     with view_of(as_json=as_json) as view:
         # A batch run completes even if its output is no longer read.
         shown = while_read(view.event, lost=lambda: None)

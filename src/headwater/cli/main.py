@@ -79,6 +79,16 @@ def main() -> None:
         if verbose:
             sys.stderr.write(scrub(traceback.format_exc()))
         sys.exit(70)
+    finally:
+        _make_class_data()
+
+
+def _make_class_data() -> None:
+    """Make the next start of Spark faster, in the background, if this command started Spark."""
+    if "headwater.spark.launch" in sys.modules:
+        from headwater.api.class_data import start_making
+
+        start_making()
 
 
 def _show(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:

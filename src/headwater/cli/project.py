@@ -37,6 +37,9 @@ def doctor(
     spark: Annotated[
         bool, typer.Option("--spark", help="Start Spark and check every part of it that Headwater uses")
     ] = False,
+    class_data: Annotated[
+        bool, typer.Option("--class-data", help="Make the archive of Spark's classes now, for faster starts")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -44,7 +47,7 @@ def doctor(
     from headwater.api.project import doctor as examine_machine
     from headwater.cli.render import print_json
 
-    result = examine_machine(folder, jars=jars, spark=spark)
+    result = examine_machine(folder, jars=jars, spark=spark, class_data=class_data)
     if as_json:
         print_json(result.to_json())
         raise typer.Exit(result.exit_code)

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from headwater.checkpoint import Read
-from headwater.connectors.contract import OWN, Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
+from headwater.connectors.contract import (
+    OWN,
+    Context,
+    QueryCheckpoint,
+    RowPlace,
+    RunTask,
+    StaticRows,
+    ValidatedRows,
+)
 from headwater.errors import Entry, Problem
 from headwater.spec import (
     CleanUp,
@@ -147,7 +155,8 @@ class Source(Generic[R]):
 def _as_read(source: object, spark: SparkSession, options: SourceOptions, context: Context) -> DataFrame:
     if not isinstance(source, ValidatesRows):
         raise NotImplementedError(f"{type(source).__name__} must implement read_stream and read_batch")
-    return source.read_validated(spark, options, context, max_row_bytes=None, replayed=None).drop(*OWN)
+    rows = source.read_validated(spark, options, context, max_row_bytes=None, replayed=None)
+    return rows.parsed.selectExpr(*rows.columns) if isinstance(rows, ValidatedRows) else rows.drop(*OWN)
 
 
 class Sink(Generic[W]):
@@ -188,6 +197,9 @@ class Sink(Generic[W]):
     """The entries that `problems` can return, for the reference of checks."""
     in_process: bool = False
     """Its rows exist only in this process: each start is from scratch, and only this process can query them."""
+    computes_once: bool = False
+    """Spark itself computes each batch, exactly once, as for its file sink and not for `foreachBatch`. Headwater then
+    takes the number of rows from the metrics of Spark's operators, where these have it."""
 
     def places(self, options: W) -> tuple[str, ...]:
         """The paths or addresses that it writes to; two sinks with the same one are an error."""
@@ -220,6 +232,13 @@ class Sink(Generic[W]):
     def feeds(self, options: W, source: SourceOptions) -> bool:
         """Whether a source with these options reads what the sink writes, beyond comparing `places`; such a
         pipeline is a loop, and an error."""
+        return False
+
+    def spark_counts_rows(self, options: W) -> bool:
+        """Whether Spark's progress has the number of rows written; otherwise Headwater counts them.
+
+        Spark counts for data sources of its second version, and not for files and `foreachBatch`.
+        """
         return False
 
     def outgoing(self, rows: DataFrame, options: W, context: Context) -> DataFrame:
@@ -263,8 +282,8 @@ class ValidatesRows(Protocol):
         *,
         max_row_bytes: int | None,
         replayed: Callable[[], DataFrame] | None,
-    ) -> DataFrame:
-        """The rows with the columns REASON, DETAIL and ROW, as a stream or as a batch.
+    ) -> DataFrame | ValidatedRows:
+        """The rows with the columns REASON, DETAIL and ROW, or with SQL for them, as a stream or as a batch.
 
         `replayed` reads the replayed rows of the quarantine; each call returns a separate stream.
         """

@@ -7,13 +7,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.checkpoint import Checkpoint, LocalStore, Read, committed
 from headwater.errors import HeadwaterError, Place, Problem
 from headwater.run_directory import SourceDirectory
 from headwater.spec import FunctionRef
 from headwater.values import BadRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -257,10 +260,9 @@ def row_sql(**fields: str) -> str:
     return f"named_struct({', '.join(named)})"
 
 
-ROW_PLACE = (
-    f"coalesce({ROW}.file, concat_ws(' ', {ROW}.topic, 'partition', {ROW}.partition, 'offset', {ROW}.offset))"
-)
-"""The location of a row in words, as SQL."""
+def row_place(row: str) -> str:
+    """The location of a row in words, as SQL."""
+    return f"coalesce({row}.file, concat_ws(' ', {row}.topic, 'partition', {row}.partition, 'offset', {row}.offset))"
 
 
 class RowPlace(Protocol):
@@ -277,10 +279,41 @@ class RowPlace(Protocol):
 
 
 def place_in_words(row: RowPlace) -> str:
-    """The same as ROW_PLACE in Python; empty for a row of a table."""
+    """The same as `row_place` in Python; empty for a row of a table."""
     if row.topic is not None:
         return f"{row.topic} partition {row.partition} offset {row.offset}"
     return row.file or ""
+
+
+@dataclass(frozen=True)
+class ValidatedRows:
+    """Validated rows of which nothing is computed before it is used: SQL over rows that are parsed once.
+
+    `read_validated` may return this instead of a DataFrame with the columns REASON, DETAIL and ROW. Reasons and
+    details are then computed only for bad rows, and not even planned where bad rows are dropped.
+    """
+
+    parsed: DataFrame
+    columns: tuple[str, ...]
+    """The declared columns, each with its name (`x.a AS a`)."""
+    bad: str
+    """Whether a row is bad; never null."""
+    reason: str
+    detail: str
+    row: str
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> ValidatedRows:
+        """The rows of a DataFrame with the columns REASON, DETAIL and ROW."""
+        columns = (f"`{name.replace('`', '``')}`" for name in frame.columns if name not in OWN)
+        return cls(frame, tuple(columns), f"{REASON} IS NOT NULL", REASON, DETAIL, ROW)
+
+    @property
+    def frame(self) -> DataFrame:
+        """A DataFrame with the declared columns, REASON, DETAIL and ROW."""
+        # The row is last, so that Spark prunes its columns if it is not used.
+        own = (f"{self.reason} AS {REASON}", f"{self.detail} AS {DETAIL}", f"{self.row} AS {ROW}")
+        return self.parsed.selectExpr(*self.columns, *own)
 
 
 QUARANTINE_COLUMNS = f"source string, reason string, detail string, quarantined_at timestamp, row {ROW_TYPE}"

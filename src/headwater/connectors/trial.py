@@ -197,6 +197,9 @@ class ConsoleWriter(Sink[ConsoleSink]):
     continuous = True
     real_time = True
 
+    def spark_counts_rows(self, options: ConsoleSink) -> bool:
+        return True
+
     def write_stream(
         self, writer: DataStreamWriter, options: ConsoleSink, context: Context
     ) -> DataStreamWriter:
@@ -234,6 +237,9 @@ class MemoryWriter(Sink[MemorySink]):
     continuous = True
     in_process = True
 
+    def spark_counts_rows(self, options: MemorySink) -> bool:
+        return True
+
     def write_stream(
         self, writer: DataStreamWriter, options: MemorySink, context: Context
     ) -> DataStreamWriter:
@@ -252,6 +258,9 @@ class NoopWriter(Sink[NoopSink]):
     temporary_checkpoint = True
     delivery = Delivery.IDEMPOTENT
     continuous = True
+
+    def spark_counts_rows(self, options: NoopSink) -> bool:
+        return True
 
     def write_stream(self, writer: DataStreamWriter, options: NoopSink, context: Context) -> DataStreamWriter:
         return writer.format("noop").options(**plain(options))

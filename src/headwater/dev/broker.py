@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.dev import guard
-from headwater.engine.session import jar_store
+from headwater.engine.launch import jar_store
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.environment import (
     BROKER_DIED,

@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
-from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
+from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS, ValidatedRows
 from headwater.engine.plan_record import parsed_references
 from headwater.engine.project_code import ProjectCode, driver_path
 from headwater.engine.rows import (
@@ -268,15 +268,17 @@ class Builder:
 
     def _validated(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
         """The rows of a source that detects bad rows."""
-        validated = side.read_validated(
+        read = side.read_validated(
             self.spark,
             source.options,
             replace(context, batch=context.batch or source.static),
             max_row_bytes=source.max_row_bytes,
             replayed=self.replay_of(source.name),
         )
-        self.nodes[source.name].quarantined = quarantined_bad_rows(validated, source)
-        return apply_bad_rows(validated, source, self._counted(source.name, SOURCE_COUNTS))
+        rows = read if isinstance(read, ValidatedRows) else ValidatedRows.of(read)
+        if source.bad_rows is BadRows.QUARANTINE:
+            self.nodes[source.name].quarantined = quarantined_bad_rows(rows, source)
+        return apply_bad_rows(rows, source, self._counted(source.name, SOURCE_COUNTS))
 
     def _counted(self, name: str, prefix: str) -> str | Observation | None:
         """Counts the rows of a source or table, if its triggers support that."""

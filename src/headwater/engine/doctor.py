@@ -21,7 +21,9 @@ from typing import Literal
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue import environment
 from headwater.jars import Artifact, JarStore, Taken, artifacts, needs
+from headwater.spark.class_data import OFF, SWITCH
 from headwater.spark.java import find_java
+from headwater.spark.launch import find_class_data
 from headwater.values import count_of
 
 # Properties of this machine: memory, cores, and the kind of file system of a directory.
@@ -93,6 +95,7 @@ def read_mounts(text: str) -> list[tuple[str, str]]:
 
 OLDEST_PYTHON = (3, 11)
 # Lowest supported and first unsupported version; the same as in the package's own requirements.
+CLASS_DATA = "class data"
 SUPPORTED: dict[str, tuple[str, str | None]] = {
     "pyspark": ("4.1", "4.3"),
     "pandas": ("2.2", "3"),
@@ -134,6 +137,7 @@ def examine(folder: Path, environ: Mapping[str, str] = os.environ) -> list[Check
         check_python(sys.version_info[:3]),
         check_spark(environ),
         check_java(environ),
+        check_class_data(environ),
         *(check_package(name) for name in SUPPORTED if name != "pyspark"),
         check_memory(*read_memory()),
         check_cores(count_cores()),
@@ -215,6 +219,58 @@ def check_java(environ: Mapping[str, str]) -> Check:
     return Check("java", "warning", f"{says}. Skipped: {reasons}", last.hint, last.code)
 
 
+def check_class_data(environ: Mapping[str, str]) -> Check:
+    """The archive of Spark's classes, with which Spark starts faster; a start without it is no problem."""
+    name = CLASS_DATA
+    try:
+        archive = find_class_data({}, environ)
+    except SetupError:
+        return Check(name, "ok", "No archive of Spark's classes, because no Java was found")
+    if archive is None:
+        return Check(name, "ok", f"No archive of Spark's classes: {no_archive_reason(environ)}")
+    if archive.is_complete:
+        size = sum(file.stat().st_size for file in archive.files) // 1024**2
+        return Check(name, "ok", f"Archive of Spark's classes, {size} MB ({archive.archive})")
+    if archive.is_being_made:
+        return Check(name, "ok", "Another process is making the archive of Spark's classes")
+    attempts = archive.attempts()
+    if attempts.exhausted:
+        reason = attempts.reason or f"{count_of(attempts.number, 'attempt')} did not finish"
+        return class_data_failed(reason, "warning")
+    if reason := _not_writable(archive.folder):
+        return class_data_failed(f"{archive.folder}: {reason}", "warning")
+    says = "No archive of Spark's classes yet. Headwater makes it after the next command that starts Spark."
+    return Check(name, "ok", says)
+
+
+def class_data_failed(reason: str, status: Literal["warning", "error"]) -> Check:
+    return _bad(CLASS_DATA, environment.CLASS_DATA_FAILED.at(reason=reason), status)
+
+
+def no_archive_reason(environ: Mapping[str, str]) -> str:
+    """Why there can be no archive on this machine."""
+    value = environ.get(SWITCH, "")
+    if value.lower() in OFF:
+        return f"{SWITCH} is {value}"
+    return "Java makes none for these options and this class path"
+
+
+def _nearest(folder: Path) -> Path:
+    """The directory itself, or the nearest one above it that exists."""
+    folder = folder.absolute()
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _not_writable(folder: Path) -> str:
+    """Why nothing can be stored there, or nothing; the directory need not exist and is not created."""
+    try:
+        # Trying is the only reliable answer for every file system and user.
+        with tempfile.TemporaryFile(dir=_nearest(folder)):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
 def check_package(name: str) -> Check:
     try:
         found = metadata.version(name)
@@ -246,15 +302,9 @@ def check_cores(cores: int) -> Check:
 def check_folder(folder: Path) -> Check:
     """Whether a run could store its files there; the directory need not exist and is not created."""
     folder = folder.absolute()
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    try:
-        # Trying is the only reliable answer for every file system and user.
-        with tempfile.TemporaryFile(dir=nearest):
-            pass
-    except OSError as error:
-        reason = error.strerror or str(error)
+    if reason := _not_writable(folder):
         return _bad("run directory", environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason))
-    kind = file_system_of(nearest.resolve())
+    kind = file_system_of(_nearest(folder).resolve())
     if kind in NETWORK_FILE_SYSTEMS:
         problem = environment.RUN_DIR_ON_NETWORK.at(path=str(folder), kind=kind)
         return _bad("run directory", problem, "warning")

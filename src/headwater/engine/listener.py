@@ -22,6 +22,7 @@ from pyspark.sql.functions import count, lit
 from headwater.engine.query import progress_event
 from headwater.events import Event, QueryIdle, QueryStarted
 from headwater.spark.callbacks import QueryListener, observed_row
+from headwater.spark.output_rows import OutputRows
 
 _CATCH_UP_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
@@ -50,8 +51,9 @@ class EventListener(QueryListener):
     when its queue is full, and another listener of the session may delay it.
     """
 
-    def __init__(self, receiver: EventReceiver) -> None:
+    def __init__(self, receiver: EventReceiver, output_rows: OutputRows | None = None) -> None:
         self._receiver = receiver
+        self._output_rows = output_rows
         self._names: dict[str, str] = {}
         self._newest: dict[str, str] = {}
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -60,6 +62,8 @@ class EventListener(QueryListener):
 
     def open(self, spark: SparkSession) -> None:
         """Listen to the queries of a session."""
+        if self._output_rows:
+            self._output_rows.open()
         self._remove = self.listen(spark)
         self._thread.start()
 
@@ -75,6 +79,8 @@ class EventListener(QueryListener):
         # A JVM that has exited has no listeners.
         with suppress(Py4JError, OSError):
             self._remove()
+            if self._output_rows:
+                self._output_rows.close()
         self._remove = lambda: None
         self._queue.put(None)
         if self._thread.is_alive():
@@ -116,7 +122,7 @@ class EventListener(QueryListener):
 
     def _progressed(self, event: Mapping[str, Any]) -> None:
         progress = event["progress"]
-        self._receiver.handle(progress_event(self._name(progress), progress))
+        self._receiver.handle(progress_event(self._name(progress), progress, self._output_rows))
 
     def _idle(self, event: Mapping[str, Any]) -> None:
         self._receiver.handle(QueryIdle(query=self._name(event), started_at=event["timestamp"]))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.checkpoint import STATE_FORMAT, Checkpoint, LocalStore
 from headwater.connectors import sink_side
-from headwater.connectors.connector import ForgetsBatches
+from headwater.connectors.connector import ForgetsBatches, Sink
 from headwater.engine.builder import SPARK_ERRORS, Builder
 from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
@@ -28,19 +29,22 @@ from headwater.errors.catalogue.running import REAL_TIME_NOT_AVAILABLE
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkStopped
+from headwater.spark.evaluate_once import evaluated_once
+from headwater.spark.output_rows import OutputRows, are_counted
 from headwater.spark.plans import PlanReader
 from headwater.spark.query import (
+    LimitedFiles,
     UnreadFiles,
     end_after_batch,
     execution_of,
     last_plan,
     last_progress,
+    limited_files,
     marks_of,
     newest_commit,
     recent_progress,
     set_real_time,
     thread_lives,
-    waiting_files,
     writer_session,
 )
 from headwater.spark.session import active
@@ -92,6 +96,7 @@ class RunningQuery:
     inputs: QueryInputs = field(default_factory=QueryInputs)
     """What it reads, if known."""
     trigger: Trigger = field(default_factory=Unpaced)
+    output_rows: OutputRows | None = None
 
     @property
     def has_batches(self) -> bool:
@@ -155,7 +160,7 @@ class RunningQuery:
                 if each.batchId() <= batch:
                     break
                 if _was_executed(each):
-                    found.append(progress_event(self.name, json.loads(each.json())))
+                    found.append(progress_event(self.name, json.loads(each.json()), self.output_rows))
         return tuple(reversed(found))
 
     def waiting(self) -> tuple[UnreadFiles, ...]:
@@ -164,14 +169,20 @@ class RunningQuery:
         Spark does not publish these lists; if it cannot be asked, the backlog counts as empty.
         """
         with suppress(*_NO_ANSWER):
-            return waiting_files(self.handle)
+            return tuple(each.unread() for each in self._limited_files)
         return ()
+
+    @cached_property
+    def _limited_files(self) -> tuple[LimitedFiles, ...]:
+        return limited_files(self.handle)
 
     def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
         """The progress of each of its watermarks, and the one that the next batch will use.
 
-        None if Spark cannot be asked.
+        None if Spark cannot be asked; nothing if there are not two watermarks, of which one can block another.
         """
+        if len(self.inputs.watermarks) < 2:
+            return (), None
         with suppress(*_NO_ANSWER):
             return marks_of(self.handle, self.inputs)
         return None
@@ -223,12 +234,23 @@ class RunningQuery:
         return not self.is_active
 
 
-def progress_event(name: str, progress: Mapping[str, Any]) -> QueryProgress:
+def progress_event(
+    name: str, progress: Mapping[str, Any], output_rows: OutputRows | None = None
+) -> QueryProgress:
     """A batch of a query, from Spark's progress report."""
+    return QueryProgress(query=name, rows_out=_rows_out(progress, output_rows), progress=progress)
+
+
+def _rows_out(progress: Mapping[str, Any], output_rows: OutputRows | None) -> int | None:
+    """The rows that were written: as observed, as Spark reports them, or as its operators have counted them."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    return QueryProgress(
-        query=name, rows_out=int(observed[ROWS_OUT]) if observed else None, progress=progress
-    )
+    if observed:
+        return int(observed[ROWS_OUT])
+    # Spark has -1 where it does not count.
+    written = int(progress["sink"].get("numOutputRows", -1))
+    if written >= 0:
+        return written
+    return output_rows.of(progress["runId"], progress["batchId"]) if output_rows else None
 
 
 def _was_executed(progress: Any) -> bool:
@@ -254,8 +276,11 @@ def start_query(
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         side, context = sink_side(sink.connector), builder.context(sink)
         rows = side.outgoing(frame, sink.options, context)
-        # A continuous query cannot count its rows.
+        # A continuous query supports no generator.
         if not isinstance(trigger, Continuous):
+            rows = _evaluated_once(rows)
+        # A continuous query cannot count its rows.
+        if not isinstance(trigger, Continuous) and not _are_counted(session, side, sink, rows):
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
@@ -265,13 +290,34 @@ def start_query(
         with active(session.spark):
             written = side.write_stream(writer, sink.options, context)
             handle = written.start()
-        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs, trigger)
+        return RunningQuery(
+            sink.name, handle, session.spark, str(handle.id), inputs, trigger, session.output_rows
+        )
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:
         # If the JVM has exited, the pool is gone with it.
         with suppress(*_NO_ANSWER):
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+
+
+def _are_counted(session: PipelineSession, side: Sink[Any], sink: SinkSpec, rows: DataFrame) -> bool:
+    """Whether Spark counts the rows that it writes; counting them again would cost a tenth of a small batch."""
+    if side.spark_counts_rows(sink.options):
+        return True
+    if session.output_rows is None or not session.output_rows.is_open or not side.computes_once:
+        return False
+    with suppress(*SPARK_ERRORS):
+        return are_counted(rows)
+    return False
+
+
+def _evaluated_once(rows: DataFrame) -> DataFrame:
+    """The same rows, computed faster; unchanged if Spark's plan cannot be rewritten."""
+    # TypeError: py4j calls a class that this Spark does not have.
+    with suppress(*SPARK_ERRORS, TypeError):
+        return evaluated_once(rows)
+    return rows
 
 
 def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:

@@ -21,7 +21,6 @@ from pyspark.sql.functions import (
     from_json,
     is_valid_utf8,
     lit,
-    make_valid_utf8,
     raise_error,
     regexp_replace,
     struct,
@@ -32,15 +31,12 @@ from pyspark.sql.functions import (
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from headwater.connectors.contract import (
-    DETAIL,
     KEPT_REASON,
     KEPT_TEXT,
-    OWN,
-    REASON,
-    ROW,
-    ROW_PLACE,
     ROW_TYPE,
     Reason,
+    ValidatedRows,
+    row_place,
 )
 from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.options import TIMES
@@ -64,41 +60,48 @@ from headwater.spec import Expectation, SourceSpec, TableSpec
 from headwater.values import BadRows, OnViolation
 
 
-def apply_bad_rows(validated: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
+def apply_bad_rows(rows: ValidatedRows, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
     """The rows that are passed on, by what the source does with bad ones; all are counted before."""
-    good = col(REASON).isNull()
+    parsed, columns = rows.parsed, rows.columns
     if counted is not None:
-        # The counts also keep Spark from computing a row's columns twice, once to validate and once to use.
-        bad = count_if(~good).alias(BAD)
-        validated = validated.observe(counted, count(lit(1)).alias(READ), bad)
+        bad = expr(f"count(IF({rows.bad}, 1, NULL))").alias(BAD)
+        parsed = parsed.observe(counted, count(lit(1)).alias(READ), bad)
     match source.bad_rows:
         case BadRows.FAIL:
-            validated = validated.where(when(good, True).otherwise(_bad_row_failure(source)))
+            parsed = parsed.where(f"CASE WHEN {rows.bad} THEN {_bad_row_failure(rows, source)} ELSE true END")
         case BadRows.DROP | BadRows.QUARANTINE:
-            validated = validated.where(good)
+            parsed = parsed.where(f"NOT ({rows.bad})")
         case BadRows.KEEP:
-            text = when(~good, make_valid_utf8(col(ROW)["value"].cast("string")))
-            validated = validated.withColumns({KEPT_REASON: col(REASON), KEPT_TEXT: text})
-    return validated.drop(*OWN)
+            kept = f"make_valid_utf8(CAST({rows.row}.value AS string))"
+            columns = (
+                *columns,
+                f"{rows.reason} AS {KEPT_REASON}",
+                f"CASE WHEN {rows.bad} THEN {kept} END AS {KEPT_TEXT}",
+            )
+    return parsed.selectExpr(*columns)
 
 
-def quarantined_bad_rows(validated: DataFrame, source: SourceSpec) -> DataFrame:
+def quarantined_bad_rows(rows: ValidatedRows, source: SourceSpec) -> DataFrame:
     """The bad rows, as the quarantine stores them."""
-    return validated.where(col(REASON).isNotNull()).selectExpr(
+    return rows.parsed.where(rows.bad).selectExpr(
         f"'{source.name}' AS source",
-        f"{REASON} AS reason",
-        f"{DETAIL} AS detail",
+        f"{rows.reason} AS reason",
+        f"{rows.detail} AS detail",
         "current_timestamp() AS quarantined_at",
-        f"{ROW} AS row",
+        f"{rows.row} AS row",
     )
 
 
-def _bad_row_failure(source: SourceSpec) -> Column:
+def _bad_row_failure(rows: ValidatedRows, source: SourceSpec) -> str:
     """Fails the query; the parts of the text are separated by tabs, for parsing."""
-    # The detail contains a value from the user's data, which may contain the separator.
-    why = concat_ws(", ", col(REASON), regexp_replace(col(DETAIL), r"[\t\r\n]+", " "))
-    place = regexp_replace(expr(ROW_PLACE), r"[\t\r\n]+", " ")
-    return raise_error(concat_ws("\t", lit(BAD_ROW.code), lit(source.name), why, place)).cast("boolean")
+
+    def plain(sql: str) -> str:
+        # It contains a value from the user's data, which may contain the separator.
+        return rf"regexp_replace({sql}, '[\\t\\r\\n]+', ' ')"
+
+    why = f"concat_ws(', ', {rows.reason}, {plain(rows.detail)})"
+    parts = f"'{BAD_ROW.code}', '{source.name}', {why}, {plain(row_place(rows.row))}"
+    return f"CAST(raise_error(concat_ws('\\t', {parts})) AS boolean)"
 
 
 # Expectations: every row of a table is checked and counted; failed rows are handled as declared.

@@ -7,31 +7,24 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import pyspark
 from pyspark import cloudpickle
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.checkpoint import STATE_FORMAT
-from headwater.connectors import all_connectors, sink_side, source_side
-from headwater.errors import PipelineError, Problem, SetupError
-from headwater.errors.catalogue.environment import JAR_UNSUPPORTED
-from headwater.errors.catalogue.notices import JAR_DOWNLOADED
+from headwater.connectors import all_connectors
+from headwater.engine.launch import JARS, Launch, launch_spark
+from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.running import JARS_ADDED_TOO_LATE, SETTING_TOO_LATE
-from headwater.events import Emit, Notice
-from headwater.jars import Artifact, JarStore, Taken, artifacts
-from headwater.jars.cache import REPOSITORY, ivy_fetch
-from headwater.loaders.whole import setting_problem
-from headwater.run_directory import RunDirectory
-from headwater.spark.java import find_java
+from headwater.events import Emit
 from headwater.spark.jvm import Jvm, start_context
+from headwater.spark.local_files import filter_files
+from headwater.spark.output_rows import OutputRows, output_rows
 from headwater.spark.session import (
     FASTER_FILE_MANAGER,
     ROCKSDB,
@@ -44,56 +37,13 @@ from headwater.spec import PipelineSpec, WatermarkPolicy
 from headwater.spec.paths import is_uri
 from headwater.values import Continuous
 
-# The jars of a pipeline: found before the JVM starts, or added to one that is running.
-
-JARS = "spark.jars"
-
-
-def jars_of(spec: PipelineSpec, emit: Emit, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Every jar that the pipeline needs besides Spark's own, its connectors' first; reports downloads."""
-    needs = sorted(_needs(spec))
-    own = [need for need in needs if need.endswith(".jar")]
-    known = [artifact for need in needs if need not in own for artifact in artifacts_of(need)]
-    store = jar_store(environ) if known else None
-    taken: list[Taken] = [store.take(artifact) for artifact in known] if store else []
-    for each in taken:
-        if each.origin == "repository":
-            emit(Notice.of(JAR_DOWNLOADED.at(None, jar=each.coordinates, directory=str(each.path.parent))))
-    paths = [*(str(each.path) for each in taken), *own, *spec.jars]
-    return tuple(dict.fromkeys(paths))
-
-
-def _needs(spec: PipelineSpec) -> set[str]:
-    """What the sources and sinks need that Spark does not have."""
-    read = (source_side(source.connector).jars(source.options) for source in spec.sources)
-    written = (sink_side(sink.connector).jars(sink.options) for sink in spec.sinks)
-    return {need for needs in (*read, *written) for need in needs}
-
-
-def artifacts_of(need: str) -> tuple[Artifact, ...]:
-    """The jars of one need for the installed Spark."""
-    spark = version("pyspark")
-    found = artifacts(need, spark)
-    if found is None:
-        raise SetupError(JAR_UNSUPPORTED.at(need=need, spark=spark))
-    return found
-
-
-def jar_store(environ: Mapping[str, str] = os.environ) -> JarStore:
-    """The jar store of this machine, which downloads with the Ivy that Spark ships."""
-
-    def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
-        # Ivy is located only for a download: mostly the jar is in the cache.
-        (ivy,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
-        return ivy_fetch(find_java(environ).executable, ivy, environ.get(REPOSITORY, ""))(wanted, folder)
-
-    return JarStore.of(environ, fetch)
+# Jars that are added to a running JVM.
 
 
 def add_to(spark: SparkSession, jars: tuple[str, ...]) -> tuple[str, ...]:
     """Add jars to a session whose JVM was started without them; returns these."""
-    context: Any = spark.sparkContext
-    started_with = {part for part in (context.getConf().get(JARS) or "").split(",") if part}
+    # Not `getConf`, which copies the settings one by one, each with a call into the JVM.
+    started_with = {part for part in (spark.conf.get(JARS, "") or "").split(",") if part}
     late = tuple(jar for jar in jars if jar not in started_with)
     for jar in late:
         add_jar(spark, jar)
@@ -143,8 +93,6 @@ def package_of(module: ModuleType) -> ModuleType:
 PARTITIONS = "spark.sql.shuffle.partitions"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 TIMEZONE = "spark.sql.session.timeZone"
-MASTER = "spark.master"
-SPARK_UI = "spark.ui.enabled"
 
 STATE = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -175,16 +123,6 @@ class Setting:
     """`auto` (chosen by Headwater), `config` (set by the user), or `checkpoint` (from the first start)."""
     passed_over: str | None = None
     """The user's current value, if it differs from the one of the first start."""
-
-
-def given_settings(
-    spec: PipelineSpec, conf: Mapping[str, str], *, master: str | None, spark_ui: bool
-) -> dict[str, str]:
-    """The user's settings: from the file, overridden by `--conf`, overridden by a dedicated option."""
-    options = {MASTER: master} if master else {}
-    if spark_ui:
-        options[SPARK_UI] = "true"
-    return {**spec.spark, **conf, **options}
 
 
 def cores_of(master: str, settings: Mapping[str, str], machine_cores: int, running_cores: int) -> int:
@@ -225,9 +163,6 @@ def _setting(key: str, chosen: str, given: Mapping[str, str], kept: Mapping[str,
     return Setting(key, chosen, "auto")
 
 
-DEFAULT_MASTER = "local[*]"
-FAIR = "spark.scheduler.mode"
-EXTENSIONS = "spark.sql.extensions"
 WAREHOUSE = "spark.sql.warehouse.dir"
 REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
@@ -249,6 +184,8 @@ class PipelineSession:
     cores: int
     late_jars: tuple[str, ...] = ()
     """The jars of connectors that were added after the start of the JVM."""
+    output_rows: OutputRows | None = None
+    """The numbers of rows that the queries of this session write, where Spark's sinks do not report them."""
 
     def apply(self, settings: tuple[Setting, ...]) -> None:
         """Set what a query needs; Spark copies it when the query starts."""
@@ -268,22 +205,34 @@ def open_session(
     emit: Emit = lambda event: None,
 ) -> PipelineSession:
     """The pipeline's session; the first one in the process starts the JVM."""
-    given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
-    # Settings that Spark would ignore, or that have a dedicated key in the pipeline file.
-    refused = [problem for problem in map(setting_problem, given) if problem]
-    if refused:
-        raise PipelineError.of(refused)
-    given = with_connector_settings(spec, given)
-    jars = jars_of(spec, emit)
-    jvm = start_context(
-        _context_settings(spec, given, jars),
-        java=find_java(),
-        log_folder=logs or RunDirectory(spec.run_dir).logs,
-        stdout=stdout,
+    launched = launch_spark(
+        spec, master=master, conf=conf, spark_ui=spark_ui, logs=logs, stdout=stdout, emit=emit
     )
+    return connect(spec, launched, stdout)
+
+
+def connect(spec: PipelineSpec, launched: Launch, stdout: Callable[[str], None]) -> PipelineSession:
+    """The pipeline's session in a JVM that was launched for it, or in the one that was there before."""
+    jvm = start_context(
+        launched.settings,
+        java=launched.java,
+        log_folder=launched.logs,
+        stdout=stdout,
+        launched=launched.process,
+    )
+    try:
+        return _session_in(jvm, spec, launched)
+    except BaseException:
+        jvm.stop()
+        raise
+
+
+def _session_in(jvm: Jvm, spec: PipelineSpec, launched: Launch) -> PipelineSession:
+    given, jars = launched.given, launched.jars
     spark = SparkSession(jvm.context).newSession()
     late = add_to(spark, jars)
     register_installed(spark)
+    filter_files(spark)
     if not jvm.owned:
         _refuse_late_settings(spark, given, spec)
     widened = _with_secret_options_hidden(spark, spec, given)
@@ -293,31 +242,7 @@ def open_session(
         machine_cores=os.cpu_count() or 1,
         running_cores=jvm.context.defaultParallelism,
     )
-    return PipelineSession(spark, jvm, widened, cores, late)
-
-
-def with_connector_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """The user's settings and those that connectors need before Spark starts; the user's take precedence.
-
-    Extensions are a list to which each adds its own, so that the user's and the connectors' are combined.
-    """
-    read = (source_side(each.connector).spark_settings(each.options) for each in spec.sources)
-    written = (sink_side(each.connector).spark_settings(each.options) for each in spec.sinks)
-    needed: dict[str, str] = {}
-    extensions = given.get(EXTENSIONS, "").split(",")
-    for settings in (*read, *written):
-        extensions += settings.get(EXTENSIONS, "").split(",")
-        needed.update(settings)
-    united = ",".join(dict.fromkeys(each.strip() for each in extensions if each.strip()))
-    return {**needed, **given, **({EXTENSIONS: united} if united else {})}
-
-
-def _context_settings(spec: PipelineSpec, given: Mapping[str, str], jars: tuple[str, ...]) -> dict[str, str]:
-    # By default, spark-submit has one.
-    default = {} if "PYSPARK_GATEWAY_PORT" in os.environ else {MASTER: DEFAULT_MASTER}
-    # A JVM's class path is complete when it starts; the user's values are kept.
-    with_jars = {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
-    return {"spark.app.name": f"headwater {spec.name}", **default, **given, FAIR: "FAIR", **with_jars}
+    return PipelineSession(spark, jvm, widened, cores, late, output_rows(spark))
 
 
 def _with_secret_options_hidden(

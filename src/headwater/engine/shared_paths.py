@@ -37,7 +37,7 @@ from headwater.events import Emit, Notice
 from headwater.plan import QueryFacts
 from headwater.run_directory import RunDirectory
 from headwater.spark.errors import python_failure, sentence_of
-from headwater.spark.jvm import is_local
+from headwater.spark.launch import is_local
 from headwater.spark.private import default_file_system, executor_cores, time_setting
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec
 from headwater.spec.paths import (

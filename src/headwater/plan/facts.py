@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -169,7 +170,10 @@ class QueryFacts:
             raise ValueError("not query metadata")
         if stored.get("version") not in (1, 2, VERSION):
             raise ValueError(f"version {stored.get('version')}")
-        return _STORED.validate_python(stored)
+        return _stored().validate_python(stored)
 
 
-_STORED = TypeAdapter(QueryFacts)
+@cache
+def _stored() -> TypeAdapter[QueryFacts]:
+    # Built when it is first used: that takes longer than loading the module.
+    return TypeAdapter(QueryFacts)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cache
 
 from pydantic import TypeAdapter
 
@@ -374,7 +375,7 @@ class PlanRecord:
 
     @classmethod
     def from_json(cls, text: str) -> PlanRecord:
-        return _STORED.validate_json(text)
+        return _stored().validate_json(text)
 
 
 def _slim(value: object) -> object:
@@ -392,7 +393,10 @@ def _slim(value: object) -> object:
     }
 
 
-_STORED = TypeAdapter(PlanRecord)
+@cache
+def _stored() -> TypeAdapter[PlanRecord]:
+    # Built when it is first used: that takes longer than loading the module.
+    return TypeAdapter(PlanRecord)
 
 
 # The functions of a plan that look at other rows.

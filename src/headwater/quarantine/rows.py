@@ -15,9 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow  # type: ignore[import-untyped]
-import pyarrow.parquet  # type: ignore[import-untyped]
-
 from headwater.checkpoint import Read
 from headwater.connectors import quarantine_sink
 from headwater.connectors.connector import ValidatesRows
@@ -115,7 +112,7 @@ class QuarantinedRow:
 
     def record(self) -> dict[str, Any]:
         """The record of a file from which the pipeline reads it again."""
-        row = {field.name: getattr(self, field.name) for field in _ROW}
+        row = {name: getattr(self, name) for name in _ROW}
         if self.headers is not None:
             row["headers"] = [{"key": key, "value": value} for key, value in self.headers]
         told = {name: getattr(self, name) for name in ("source", "reason", "detail", "quarantined_at")}
@@ -233,6 +230,9 @@ def quarantines(run_directory: Path) -> tuple[Quarantine, ...]:
 
 
 def _rows_in(file: Path) -> Iterator[QuarantinedRow]:
+    # Loaded late: every run loads this module, few read a file with it.
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
     try:
         with pyarrow.parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches():
@@ -307,30 +307,20 @@ class Unread:
 
 # Replaying rows: they are stored where the pipeline reads them along with its source, each once.
 
-_UTC = pyarrow.timestamp("us", tz="UTC")
-_ROW = pyarrow.struct(
-    [
-        ("file", pyarrow.string()),
-        ("topic", pyarrow.string()),
-        ("partition", pyarrow.int32()),
-        ("offset", pyarrow.int64()),
-        ("timestamp", _UTC),
-        ("timestamp_type", pyarrow.int32()),
-        ("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))),
-        ("key", pyarrow.binary()),
-        ("value", pyarrow.binary()),
-    ]
-)
-SCHEMA = pyarrow.schema(
-    [
-        ("id", pyarrow.string()),
-        ("source", pyarrow.string()),
-        ("reason", pyarrow.string()),
-        ("detail", pyarrow.string()),
-        ("quarantined_at", _UTC),
-        ("row", _ROW),
-    ]
-)
+
+_ROW = ("file", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "key", "value")
+
+
+def replay_schema() -> Any:
+    """The columns of a file of replayed rows."""
+    import pyarrow as pa
+
+    at, headers = pa.timestamp("us", tz="UTC"), pa.struct([("key", pa.string()), ("value", pa.binary())])
+    numbers = pa.int32(), pa.int64(), at, pa.int32()
+    types = pa.string(), pa.string(), *numbers, pa.list_(headers), pa.binary(), pa.binary()
+    row = pa.struct(list(zip(_ROW, types, strict=True)))
+    texts = [(name, pa.string()) for name in ("id", "source", "reason", "detail")]
+    return pa.schema([*texts, ("quarantined_at", at), ("row", row)])
 
 
 @dataclass(frozen=True)
@@ -413,10 +403,12 @@ def _picked(
 
 def _written(folder: Path, rows: list[QuarantinedRow]) -> Path:
     """Write the rows to one file, which gets its name when it is complete; Spark ignores hidden names."""
+    import pyarrow.parquet
+
     folder.mkdir(exist_ok=True)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}.parquet"
     part = folder / f".{name}"
-    table = pyarrow.Table.from_pylist([row.record() for row in rows], SCHEMA)
+    table = pyarrow.Table.from_pylist([row.record() for row in rows], replay_schema())
     with part.open("wb") as out:
         pyarrow.parquet.write_table(table, out)
         out.flush()

@@ -46,12 +46,12 @@ class Query:
     @property
     def progress(self) -> Mapping[str, Any] | None:
         """The progress of the last batch, with every field that Spark reports."""
-        return self._state.recent[-1] if self._state.recent else None
+        return self._state.recent.last
 
     @property
     def recent_progress(self) -> tuple[Mapping[str, Any], ...]:
         """The progress of the last batches, oldest first."""
-        return tuple(self._state.recent)
+        return self._state.recent.all
 
     @property
     def rows_in(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,30 @@ _LAST_EVENTS_SECONDS = 5.0
 _RESTARTS = 3
 
 
+class RecentProgress:
+    """The newest progress reports of a query, as JSON: as objects, they would take several times the memory."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque(maxlen=_KEPT)
+
+    def append(self, progress: Mapping[str, Any]) -> None:
+        self._texts.append(json.dumps(progress))
+
+    @property
+    def last(self) -> Mapping[str, Any] | None:
+        return _report(self._texts[-1]) if self._texts else None
+
+    @property
+    def all(self) -> tuple[Mapping[str, Any], ...]:
+        """Oldest first."""
+        return tuple(map(_report, self._texts.copy()))
+
+
+def _report(text: str) -> Mapping[str, Any]:
+    report: Mapping[str, Any] = json.loads(text)
+    return report
+
+
 @dataclass
 class QueryState:
     """One query from start to termination; the supervisor changes it under its lock.
@@ -45,7 +70,7 @@ class QueryState:
     newest: int = -1
     """The newest batch taken in, or the last batch or epoch of previous runs."""
     status: QueryStatus = QueryStatus.STARTING
-    recent: deque[Mapping[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    recent: RecentProgress = field(default_factory=RecentProgress)
     rows_in: int = 0
     rows_out: int = 0
     sources: dict[str, SourceCounts] = field(default_factory=dict)
@@ -54,6 +79,8 @@ class QueryState:
     """Rows dropped behind the watermark since the start, by operator."""
     tables: dict[str, TableCounts] = field(default_factory=dict)
     """Rows that failed expectations since the start, by table."""
+    batch: int | None = None
+    """The newest batch of this run."""
     epoch: int | None = None
     """The newest epoch of a continuous query, which has no batches."""
     problem: Problem | None = None
@@ -87,10 +114,10 @@ class QueryState:
 
     def seems_over(self) -> bool:
         """Whether Spark's query has terminated without an event from Spark's listener for some seconds."""
-        if self.query.is_gone:
-            return True
         if self.query.is_active:
             return False
+        if self.query.is_gone:
+            return True
         self.inactive_since = self.inactive_since or time.monotonic()
         return time.monotonic() - self.inactive_since > _LAST_EVENTS_SECONDS
 
@@ -117,7 +144,7 @@ class QueryState:
                 self.idle_polls += 1
 
     def _add(self, event: QueryProgress) -> None:
-        self.newest = event.batch_id
+        self.newest = self.batch = event.batch_id
         self.restarts = 0
         # Decisions use Spark's values; what is shown to others contains no secrets.
         self.recent.append(shown(event.progress))
@@ -162,7 +189,7 @@ class QueryState:
             sources={name: counts.to_json() for name, counts in list(self.sources.items())},
             expectations={name: counts.to_json() for name, counts in list(self.tables.items())},
             late_rows=dict(self.late),
-            batch=self.recent[-1]["batchId"] if self.recent else self.epoch,
+            batch=self.batch if self.epoch is None else self.epoch,
             idle_inputs=tuple(idle.to_json(self.name) for idle in self.idle_inputs),
             problem=self.problem,
         )

@@ -50,7 +50,7 @@ class QueryStarter:
             scope.directory.write(file, text)
         spark = self.prepared.session.spark
         spark.conf.set(IDLE_EVENTS, "200" if scope.options.until_idle else "1000")
-        listener = EventListener(supervisor)
+        listener = EventListener(supervisor, self.prepared.session.output_rows)
         try:
             listener.open(spark)
             statics.start()

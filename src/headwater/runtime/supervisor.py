@@ -30,6 +30,8 @@ from headwater.runtime.tasks import BacklogWatch, EpochWatch, IdleWatch, Tasks
 from headwater.values import scrub
 
 _TICK_SECONDS = 0.2
+_ASK_SECONDS = 1.0
+"""How often each query is asked whether it still runs, which takes several calls into the JVM per query."""
 _LAST_EVENTS_SECONDS = 5.0
 
 
@@ -87,6 +89,7 @@ class Supervisor:
         self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
+        self._asked = 0.0
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
 
     def adopt(self, query: RunningQuery, newest: int = -1) -> None:
@@ -280,7 +283,13 @@ class Supervisor:
     def _tick(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._over), _TICK_SECONDS)
-            ended = [state for state in self.active if state.name in self._over or state.seems_over()]
+            asks = time.monotonic() - self._asked >= _ASK_SECONDS
+            ended = [
+                state
+                for state in self.active
+                if state.name in self._over or ((asks or state.stopping) and state.seems_over())
+            ]
+            self._asked = time.monotonic() if asks else self._asked
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +40,12 @@ class Java:
     version: int
     origin: Origin
     passed_over: tuple[Problem, ...] = ()
+    _runtime: Path | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def runtime(self) -> Path:
+        """The home with Java's own files, also where `home` only contains a script that starts it."""
+        return self._runtime or self.home
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         elif found is not None:
             origin, runtime = found
             home = _startable_home(runtime, environ)
-            return Java(home, home / "bin" / "java", runtime.version, origin, tuple(passed_over))
+            executable = home / "bin" / "java"
+            return Java(home, executable, runtime.version, origin, tuple(passed_over), runtime.home)
     raise SetupError(environment.JAVA_MISSING.at(), *passed_over)
 
 

@@ -1,29 +1,17 @@
-"""Starts Spark's JVM in a separate session, and stops it.
-
-The JVM is a child in another session and process group, so a signal to ours (Ctrl-C in a terminal, SIGTERM
-from a supervisor) reaches only Python, which then lets the current batch commit. In the other direction, a
-pipe is used: the JVM reads its standard input and exits when Python is gone, for any reason.
-
-The JVM never writes to the terminal directly: standard error (Spark's log) is appended to `spark.log`, and
-standard output (the console sink) is passed to the caller line by line.
-"""
+"""Connects to Spark's JVM, makes the Spark context in it, and stops both."""
 
 from __future__ import annotations
 
 import logging
 import os
-import shlex
 import signal
 import socketserver
-import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,63 +24,12 @@ from pyspark.java_gateway import launch_gateway
 from headwater.errors import SetupError
 from headwater.errors.catalogue import environment
 from headwater.spark.java import Java
-from headwater.spark.jvm_log import LOG, find_reason, open_log, prepare_logging
+from headwater.spark.jvm_log import LOG
+from headwater.spark.launch import LOOPBACK, JvmProcess, is_local, launch
+from headwater.spark.local_files import is_one_jvm, use_local_files
 from headwater.spark.session import prevent_search
 from headwater.values.processes import process_start_time
 
-# Reads the JVM's standard output, to which the console sink prints, without losing a line.
-
-_DRAIN_SECONDS = 10.0
-
-
-class OutputReader:
-    """A pipe and the thread that reads it: to the log while the JVM starts, then to the caller.
-
-    Output during the start (of shell scripts, of a JVM that cannot start) is not output of the pipeline.
-    """
-
-    def __init__(self, receive: Callable[[str], None], log: Path) -> None:
-        self._receive = receive
-        self._log = log
-        self._started = threading.Event()
-        reader, self.writer = os.pipe()
-        self._thread = threading.Thread(
-            target=self._read, args=(reader,), name="headwater-jvm-output", daemon=True
-        )
-        self._thread.start()
-
-    def forward(self) -> None:
-        """Give every further line to the caller; the JVM has its end of the pipe by now."""
-        self._started.set()
-        self._close_writer()
-
-    def finish(self) -> None:
-        """Read to the end, once the JVM has ended."""
-        self._close_writer()
-        self._thread.join(_DRAIN_SECONDS)
-
-    def _close_writer(self) -> None:
-        # While we hold this end open ourselves, the end of the output would never come.
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def _read(self, reader: int) -> None:
-        with os.fdopen(reader, encoding="utf-8", errors="replace", newline="\n") as lines:
-            for line in lines:
-                self._pass_on(line.rstrip("\n"))
-
-    def _pass_on(self, line: str) -> None:
-        if self._started.is_set():
-            self._receive(line)
-            return
-        with self._log.open("a", encoding="utf-8") as log:
-            log.write(f"{line}\n")
-
-
-# Below everything that the user sets, wherever it is set.
-_DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-_LOOPBACK = "127.0.0.1"
 _STOP_SECONDS = 30.0
 _PACKAGES = (
     "java.lang",
@@ -128,36 +65,46 @@ class Jvm:
     owned: bool
     pid: int | None = None
     start_time: str | None = None
-    _process: _Process | None = field(default=None, repr=False)
+    _connection: _Connection | None = field(default=None, repr=False)
     _made_context: bool = field(default=True, repr=False)
 
     def stop(self, timeout: float = _STOP_SECONDS) -> None:
         """Stop the context, then the JVM if it is ours; one that takes longer than `timeout` is killed."""
         if not self._made_context:
             return
-        stopping = _stop_context(self.context, reachable=self._process is None or self._process.runs)
+        connection = self._connection
+        stopping = _stop_context(self.context, reachable=connection is None or connection.process.runs)
         stopping.join(timeout)
-        if self._process is not None:
-            self._process.end(0 if stopping.is_alive() else timeout)
+        if connection is not None:
+            connection.process.end(0 if stopping.is_alive() else timeout)
             stopping.join(timeout)
-            self._process.forget()
+            connection.forget()
 
     def kill(self) -> None:
         """Kill the JVM immediately if it is ours; the current batch does not commit."""
-        if self._process is not None:
-            self._process.end(0)
+        if self._connection is not None:
+            self._connection.process.end(0)
             _stop_context(self.context, reachable=False).join(_STOP_SECONDS)
-            self._process.forget()
+            self._connection.forget()
 
 
 def start_context(
-    settings: Mapping[str, str], *, java: Java, log_folder: Path, stdout: Callable[[str], None]
+    settings: Mapping[str, str],
+    *,
+    java: Java,
+    log_folder: Path,
+    stdout: Callable[[str], None],
+    launched: JvmProcess | None = None,
 ) -> Jvm:
     """A Spark context with these settings: in a new JVM, or in the one that is already there.
 
     Under spark-submit, or when this Python already has a context, that one is used and nothing is started.
+    A JVM that the caller `launched` with these settings is used instead of a new one.
     """
     running = SparkContext._active_spark_context
+    if launched is not None and (running is not None or SparkContext._gateway is not None):
+        # Another thread was faster.
+        launched.abandon()
     if running is not None:
         pid = _child_pid(SparkContext._gateway)
         start_time = process_start_time(pid) if pid else None
@@ -165,16 +112,17 @@ def start_context(
     log = log_folder / LOG
     if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
-        return Jvm(_make_context(SparkContext._gateway, settings, log), owned=False)
-    process = _launch(settings, java, log_folder, stdout)
+        return Jvm(_make_context(SparkContext._gateway, settings, log, started=False), owned=False)
+    process = launched or launch(settings, java=java, log_folder=log_folder, stdout=stdout)
+    connection = _connect(process)
     try:
-        context = _make_context(process.gateway, settings, log)
+        context = _make_context(connection.gateway, settings, log, started=True)
     except BaseException:
         process.end(0)
-        process.forget()
+        connection.forget()
         raise
     pid = process.popen.pid
-    return Jvm(context, owned=True, pid=pid, start_time=process_start_time(pid), _process=process)
+    return Jvm(context, owned=True, pid=pid, start_time=process_start_time(pid), _connection=connection)
 
 
 def _child_pid(gateway: Any) -> int | None:
@@ -184,31 +132,15 @@ def _child_pid(gateway: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Process:
-    """The JVM's process with its gateway and the thread that reads its output."""
+class _Connection:
+    """A JVM that this Python started, and the gateway to it."""
 
+    process: JvmProcess
     gateway: Any
-    popen: subprocess.Popen[bytes]
-    output: OutputReader
-
-    @property
-    def runs(self) -> bool:
-        return self.popen.poll() is None
-
-    def end(self, timeout: float) -> None:
-        """Let the JVM leave within the time, and kill it after."""
-        # End of its input is the JVM's sign to leave; it still runs its shutdown hooks then.
-        if self.popen.stdin is not None:
-            self.popen.stdin.close()
-        try:
-            self.popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
 
     def forget(self) -> None:
         """Leave nothing behind, so that a later start gets a JVM of its own."""
-        self.output.finish()
+        self.process.output.finish()
         self.gateway.close()
         logging.getLogger().removeFilter(_is_not_py4j)
         with SparkContext._lock:
@@ -224,132 +156,31 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
 
 
-def _launch(
-    settings: Mapping[str, str], java: Java, log_folder: Path, stdout: Callable[[str], None]
-) -> _Process:
-    log, began = open_log(log_folder)
-    output = OutputReader(stdout, log)
+def _connect(process: JvmProcess) -> _Connection:
+    """The gateway of a JVM that was launched, once it listens; SetupError if it does not start."""
+    port, secret = process.address()
     try:
-        with log.open("ab") as errors, _child_environment(settings, java, log_folder):
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                popen_kwargs={"start_new_session": True, "stdout": output.writer, "stderr": errors}
-            )
-    except (PySparkRuntimeError, OSError) as error:
-        output.finish()
-        reason, text = find_reason(log, began)
-        problem = environment.JVM_START_FAILED.at(reason=reason or _first_line(error), log=str(log))
-        raise SetupError(replace(problem, detail=text)) from error
+        # With these PySpark connects to a JVM instead of starting one.
+        with _environ({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
     except BaseException:
-        output.finish()
+        process.abandon()
         raise
-    output.forward()
+    gateway.proc = process.popen
     for name in _PY4J_LOGGERS:
         logging.getLogger(name).addFilter(_is_not_py4j)
-    return _Process(gateway, gateway.proc, output)
+    return _Connection(process, gateway)
 
 
-@contextmanager
-def _child_environment(settings: Mapping[str, str], java: Java, log_folder: Path) -> Iterator[None]:
-    """The environment in which the JVM starts; ours is as before when it has started."""
-    given = _given_arguments()
-    with _properties_file(settings, given) as properties:
-        changes = {
-            "JAVA_HOME": str(java.home),
-            "PYSPARK_SUBMIT_ARGS": shlex.join(_submit_arguments(given, properties)),
-            "SPARK_SUBMIT_OPTS": _java_options(log_folder),
-            # Spark runs small Python programs next to the driver, in client mode on this machine. Users often
-            # set this to `jupyter`.
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
-        if is_local(settings.get("spark.master", "")):
-            # Without this Spark looks the machine's own name up, which fails on some laptops when offline.
-            changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)
-        with _environ(changes):
-            yield
-
-
-def _java_options(log_folder: Path) -> str:
-    # What the machine itself has to say (warnings, fatal errors) would go to standard output, among the
-    # console sink's rows. Whatever the user sets comes later on the command line and wins.
-    ours = [
-        f"-Dlog4j.configurationFile={prepare_logging(log_folder)}",
-        "-XX:+DisplayVMOutputToStderr",
-        "-Xlog:disable",
-        "-Xlog:all=warning:stderr",
-        "-Dstdout.encoding=UTF-8",
-        "-Dsun.stdout.encoding=UTF-8",
-    ]
-    return " ".join([*ours, os.environ.get("SPARK_SUBMIT_OPTS", "")]).strip()
-
-
-def _given_arguments() -> list[str]:
-    text = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        problem = environment.SUBMIT_ARGS_INVALID.at(text=text, reason=str(error))
-        raise SetupError(problem) from error
-
-
-def _submit_arguments(given: list[str], properties: Path) -> list[str]:
-    # The word `pyspark-shell` ends the options; of two properties files Spark reads the last.
-    end = given.index("pyspark-shell") if "pyspark-shell" in given else len(given)
-    ours = ["--properties-file", str(properties), "--load-spark-defaults", "pyspark-shell"]
-    return [*given[:end], *ours, *given[end + 1 :]]
-
-
-@contextmanager
-def _properties_file(settings: Mapping[str, str], given: list[str]) -> Iterator[Path]:
-    """The settings as a file that only we can read, there until the JVM has read it.
-
-    Not as `--conf` arguments: those can be seen by every user of the machine for as long as the JVM runs, and
-    a list of jars can be longer than one argument may be. A later line wins over an earlier one.
-    """
-    named = _named_file(given)
-    lines = [
-        *(_property(key, value) for key, value in _DEFAULTS.items()),
-        *([named.read_text(encoding="utf-8"), ""] if named else []),
-        *(_property(key, value) for key, value in settings.items()),
-    ]
-    handle, name = tempfile.mkstemp(prefix="headwater-", suffix=".properties")  # made with mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("\n".join([*lines, ""]))
-        yield Path(name)
-    finally:
-        os.unlink(name)
-
-
-def _named_file(given: list[str]) -> Path | None:
-    """The properties file that PYSPARK_SUBMIT_ARGS names."""
-    named = None
-    for word, following in pairwise([*given, ""]):
-        if word == "--properties-file":
-            named = Path(following)
-        elif word.startswith("--properties-file="):
-            named = Path(word.partition("=")[2])
-    return named
-
-
-def _property(key: str, value: str) -> str:
-    """One line in the format of Java's properties files."""
-    return f"{_escaped(key)}={_escaped(value)}"
-
-
-def _escaped(text: str) -> str:
-    special = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-    return "".join(
-        special.get(character, f"\\{character}" if character in " =:#!" else character) for character in text
-    )
-
-
-def _make_context(gateway: Any, settings: Mapping[str, str], log: Path) -> SparkContext:
+def _make_context(gateway: Any, settings: Mapping[str, str], log: Path, *, started: bool) -> SparkContext:
     conf = SparkConf(_jvm=gateway.jvm)
     for key, value in settings.items():
         conf.set(key, value)
     # Asked only now, since the master may also come from spark-submit or from spark-defaults.conf.
     master = conf.get("spark.master", "") or ""
     python = _use_this_machine(conf) if is_local(master) else {}
+    if started and is_one_jvm(master):
+        use_local_files(conf, gateway.jvm)
     try:
         with _environ(python), _kept_interrupt_handler():
             context = SparkContext(conf=conf, gateway=gateway)
@@ -386,16 +217,10 @@ def expect_closed_connections(server: socketserver.BaseServer) -> None:
     server.handle_error = handle_error  # type: ignore[method-assign]
 
 
-def is_local(master: str) -> bool:
-    """Whether a master does all its work on this machine."""
-    # `local-cluster[…]` starts workers on this machine too.
-    return master == "local" or master.startswith(("local[", "local-cluster["))
-
-
 def _use_this_machine(conf: SparkConf) -> dict[str, str]:
     """Settings of a local master, which works without a network and with this very Python."""
-    conf.setIfMissing("spark.driver.host", _LOOPBACK)
-    conf.setIfMissing("spark.driver.bindAddress", _LOOPBACK)
+    conf.setIfMissing("spark.driver.host", LOOPBACK)
+    conf.setIfMissing("spark.driver.bindAddress", LOOPBACK)
     conf.set("spark.pyspark.python", sys.executable)
     return {"PYSPARK_PYTHON": sys.executable}
 

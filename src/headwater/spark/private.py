@@ -89,9 +89,14 @@ def java_library(spark: SparkSession) -> JavaObject:
 
 def private_field(thing: JavaObject, name: str) -> JavaObject:
     """The value of a private field of an object's own class."""
+    return private_member(thing, name).get(thing)
+
+
+def private_member(thing: JavaObject, name: str) -> JavaObject:
+    """A private field of an object's own class (`java.lang.reflect.Field`), to read it again and again."""
     field = thing.getClass().getDeclaredField(name)
     field.setAccessible(True)
-    return field.get(thing)
+    return field
 
 
 def call_private(spark: SparkSession, thing: JavaObject, name: str, argument: JavaObject) -> JavaObject:

@@ -108,6 +108,31 @@ PROBES: tuple[Probe, ...] = (
         ),
     ),
     Probe(
+        "rows written to files",
+        "take the number of rows that a batch wrote from the metrics of Spark's operators",
+        "small batches of `files` sinks are slower, or the number of rows that they write is unknown",
+        (
+            "org.apache.spark.scheduler.LiveListenerBus#addToQueue/2",
+            f"{_SQL}.execution.ui.SparkListenerSQLExecutionEnd#qe/0",
+            f"{_SQL}.execution.streaming.runtime.IncrementalExecution#runId/0",
+            f"{_SQL}.execution.streaming.runtime.IncrementalExecution#currentBatchId/0",
+        ),
+    ),
+    Probe(
+        "filters on expensive columns",
+        "keep Spark from parsing JSON twice, for a filter and for the rows that pass it",
+        "queries that filter on a column from `from_json` or a Python function are slower",
+        (
+            f"{_LOGICAL}.Generate#new/6",
+            f"{_LOGICAL}.Project#new/2",
+            f"{_SQL}.catalyst.expressions.CreateArray#new/1",
+            f"{_SQL}.catalyst.expressions.Explode#new/1",
+            f"{_SQL}.catalyst.trees.TreePattern#JSON_TO_STRUCT/0",
+            f"{_SQL}.catalyst.trees.TreePattern#PYTHON_UDF/0",
+            f"{_SQL}.catalyst.trees.TreePattern#CTE/0",
+        ),
+    ),
+    Probe(
         "state of arrays and maps",
         "store arrays and maps in the state of `applyInPandasWithState`",
         "such a query fails in its first batch, for example with KeyError: 'elementType'",

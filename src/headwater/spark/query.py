@@ -28,6 +28,7 @@ from headwater.spark.private import (
     jvm_of,
     pairs_of,
     private_field,
+    private_member,
     scala_map,
     scala_object,
     session_state,
@@ -187,22 +188,41 @@ def end_after_batch(spark: SparkSession, handle: StreamingQuery) -> None:
     execution_of(handle).state().set(scala_object(states, "TERMINATED"))
 
 
-def waiting_files(handle: StreamingQuery) -> tuple[UnreadFiles, ...]:
-    """The files that a query's sources have seen and left for later batches, where they have a limit."""
-    found = map(_waiting, items_of(execution_of(handle).logicalPlan().collectLeaves()))
+@dataclass(frozen=True)
+class LimitedFiles:
+    """A file source of a running query whose batches have a limit."""
+
+    path: str
+    at_most: int | None
+    """How many files a batch reads; None if it is limited in another way."""
+    _source: JavaObject
+    _unread: JavaObject
+
+    def unread(self) -> UnreadFiles:
+        """What it has seen and left for later batches (the private `unreadFiles`)."""
+        files = self._unread.get(self._source)
+        return UnreadFiles(self.path, files.size() if files else 0, self.at_most)
+
+
+def limited_files(handle: StreamingQuery) -> tuple[LimitedFiles, ...]:
+    """The file sources of a query that have a limit; they stay the same while it runs."""
+    found = map(_limited, items_of(execution_of(handle).logicalPlan().collectLeaves()))
     return tuple(each for each in found if each)
 
 
-def _waiting(leaf: JavaObject) -> UnreadFiles | None:
+def _limited(leaf: JavaObject) -> LimitedFiles | None:
     if class_name(leaf) != "StreamingExecutionRelation":
         return None
     source = leaf.source()
     if class_name(source) != "FileStreamSource":
         return None
-    files, limit = private_field(source, "unreadFiles"), source.getDefaultReadLimit()
-    by_files = class_name(limit) == "ReadMaxFiles"
+    limit = source.getDefaultReadLimit()
+    kind = class_name(limit)
+    if kind == "ReadAllAvailable":
+        return None
     path = str(source.toString()).removeprefix("FileStreamSource[").removesuffix("]").removeprefix("file:")
-    return UnreadFiles(path, files.size() if files else 0, limit.maxFiles() if by_files else None)
+    at_most = int(limit.maxFiles()) if kind == "ReadMaxFiles" else None
+    return LimitedFiles(path, at_most, source, private_member(source, "unreadFiles"))
 
 
 def marks_of(handle: StreamingQuery, inputs: QueryInputs) -> tuple[tuple[InputMark, ...], datetime | None]:

@@ -90,3 +90,15 @@ def test_an_unknown_connector_is_told_with_the_nearest_one() -> None:
         connector_reference("fils")
     (problem,) = error.value.problems
     assert (problem.code, problem.params["hint"]) == ("HW-CONNECTOR-NOT-INSTALLED", "Did you mean `files`?")
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("", "ok"), ("no Java was found", "error")])
+def test_an_archive_that_was_asked_for_and_could_not_be_made_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str, shown: str
+) -> None:
+    monkeypatch.setattr(module, "make_now", lambda: reason)
+    monkeypatch.setattr(module, "examine", lambda folder: [OK, Check("class data", "ok", "An archive")])
+    java, class_data = doctor(tmp_path, class_data=True).checks
+    assert (java, class_data.name, class_data.status) == (OK, "class data", shown)
+    assert reason in class_data.message
+    assert doctor(tmp_path).exit_code == 0

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headwater.checkpoint import Checkpoint, LocalStore, SinkFile, SinkLog, SourceFile
+from headwater.checkpoint import Checkpoint, LocalStore, SinkFile, SinkLog, SinkLogTail, SourceFile, file_logs
 from headwater.errors import CheckpointError, Problem
 
 Write = Callable[[str, str], Path]
@@ -133,3 +134,125 @@ def test_a_log_file_that_vanishes_leaves_no_hole(tmp_path: Path, write: Write) -
     found = problem(SinkLog(VanishingStore(tmp_path)).files)
     assert found.code == "HW-CHECKPOINT-UNREADABLE"
     assert found.params["file"] == str(tmp_path / "_spark_metadata/9.compact")
+
+
+class Lines:
+    """Counts the lines of a log that are parsed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.parsed = 0
+        parse = file_logs.json_object
+
+        def counted(text: str) -> dict[str, Any]:
+            self.parsed += 1
+            return parse(text)
+
+        monkeypatch.setattr(file_logs, "json_object", counted)
+
+    def take(self) -> int:
+        parsed, self.parsed = self.parsed, 0
+        return parsed
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    return Lines(monkeypatch)
+
+
+def numbers(files: Iterable[SinkFile]) -> list[int]:
+    return [file.size - 700 for file in files]
+
+
+def joined(*entries: str) -> str:
+    return "\n".join(["v1", *entries])
+
+
+def test_a_tail_parses_only_what_is_new(tmp_path: Path, write: Write, lines: Lines) -> None:
+    tail, many = SinkLogTail(LocalStore(tmp_path)), [sink_line(number) for number in range(1000)]
+    write("_spark_metadata/9.compact", joined(*many))
+    anew, files = tail.read(9)
+    assert (anew, numbers(files), lines.take()) == (True, list(range(1000)), 1000)
+    for batch in range(10, 19):
+        write(f"_spark_metadata/{batch}", joined(sink_line(990 + batch)))
+        many.append(sink_line(990 + batch))
+        anew, files = tail.read(batch)
+        assert (anew, numbers(files), lines.take()) == (False, [990 + batch], 1)
+    # Spark repeats everything in the next compact file.
+    write("_spark_metadata/19.compact", joined(*many, sink_line(2000), sink_line(2001)))
+    write("_spark_metadata/20", joined(sink_line(2002)))
+    anew, files = tail.read(20)
+    assert (anew, numbers(files), lines.take()) == (False, [2000, 2001, 2002], 3)
+    assert tail.read(20) == (False, ())
+    assert [file.path for file in SinkLog(LocalStore(tmp_path)).files()][-1].endswith("/2002.parquet")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [sink_line(5), sink_line(2)],
+        [sink_line(1)],
+        [sink_line(0), sink_line(1) + " ", sink_line(2)],
+        [],
+    ],
+)
+def test_a_tail_reads_a_changed_log_as_a_whole(tmp_path: Path, write: Write, entries: list[str]) -> None:
+    tail = SinkLogTail(LocalStore(tmp_path))
+    write("_spark_metadata/0", joined(sink_line(0), sink_line(1)))
+    assert tail.read(0) == (True, (sink_file(0, 0), sink_file(1, 0)))
+    write("_spark_metadata/1.compact", joined(*entries))
+    anew, files = tail.read(1)
+    assert anew
+    assert [file.path for file in files] == [file.path for file in SinkLog(LocalStore(tmp_path)).files(1)]
+
+
+def test_a_tail_that_is_restarted_reads_everything_again(tmp_path: Path, write: Write) -> None:
+    tail = SinkLogTail(LocalStore(tmp_path))
+    write("_spark_metadata/1.compact", joined(sink_line(0)))
+    assert numbers(tail.read(1)[1]) == [0]
+    write("_spark_metadata/1.compact", joined(sink_line(3)))
+    assert tail.read(1) == (False, ())
+    tail.restart()
+    assert numbers(tail.read(1)[1]) == [3]
+
+
+def test_a_tail_leaves_out_a_file_that_was_taken_back(tmp_path: Path, write: Write) -> None:
+    tail = SinkLogTail(LocalStore(tmp_path))
+    write("_spark_metadata/0", joined(sink_line(0), sink_line(1)))
+    tail.read(0)
+    write("_spark_metadata/1", joined(sink_line(0, "delete")))
+    assert tail.read(1) == (True, (sink_file(1, 0),))
+    write("_spark_metadata/2", joined(sink_line(2)))
+    assert tail.read(2) == (True, (sink_file(1, 0), sink_file(2, 2)))
+
+
+def test_a_tail_gives_the_same_files_again_after_a_failure(tmp_path: Path, write: Write) -> None:
+    tail = SinkLogTail(LocalStore(tmp_path))
+    write("_spark_metadata/0", joined(sink_line(0)))
+    write("_spark_metadata/1", "v1\n[]")
+    assert problem(lambda: tail.read(1)).code == "HW-CHECKPOINT-FILE-LOG-CORRUPT"
+    write("_spark_metadata/1", joined(sink_line(1)))
+    assert tail.read(1) == (True, (sink_file(0, 0), sink_file(1, 1)))
+
+
+def test_the_newest_files_of_a_sink(tmp_path: Path, write: Write, lines: Lines) -> None:
+    write("_spark_metadata/9.compact", joined(*(sink_line(number) for number in range(1000))))
+    write("_spark_metadata/10", "v1")
+    write("_spark_metadata/11", joined(sink_line(1000), sink_line(1001)))
+    newest = SinkLog(LocalStore(tmp_path)).newest()
+    assert [next(newest) for _ in range(3)] == [
+        sink_file(1001, 11),
+        sink_file(1000, 11),
+        sink_file(999, 9, True),
+    ]
+    assert lines.take() == 3
+
+
+def test_the_files_of_a_sink_that_are_elsewhere(tmp_path: Path, write: Write, lines: Lines) -> None:
+    log = SinkLog(LocalStore(tmp_path))
+    write("_spark_metadata/9.compact", joined(*(sink_line(number) for number in range(1000))))
+    write("_spark_metadata/10", joined(sink_line(1000)))
+    assert list(log.outside("file:///out/")) == []
+    assert lines.take() == 1
+    assert len(list(log.outside("file:///elsewhere/"))) == 1001
+    write("_spark_metadata/9.compact", joined(sink_line(0), sink_line(1)[:-9]))
+    assert problem(lambda: list(log.outside("file:///out/"))).code == "HW-CHECKPOINT-FILE-LOG-CORRUPT"

@@ -47,6 +47,7 @@ def test_every_check_has_its_name_once_in_order(tmp_path: Path) -> None:
         "python",
         "spark",
         "java",
+        "class data",
         "pandas",
         "pyarrow",
         "protobuf",

@@ -28,7 +28,8 @@ class SparkEvent:
 
 
 def progress(batch: int) -> SparkEvent:
-    return SparkEvent({"progress": {"batchId": batch, "runId": "r", "id": "i", "name": "out"}})
+    sink = {"description": "memory", "numOutputRows": 1}
+    return SparkEvent({"progress": {"batchId": batch, "runId": "r", "id": "i", "name": "out", "sink": sink}})
 
 
 class Heard:

@@ -15,13 +15,12 @@ from pyspark import cloudpickle
 
 from headwater.connectors import Connector, all_connectors
 from headwater.engine import session
+from headwater.engine.launch import JARS, given_settings
 from headwater.engine.session import (
-    JARS,
     REDACTED_OPTIONS,
     WAREHOUSE,
     _holds,
     _with_secret_options_hidden,
-    given_settings,
     package_of,
     send_by_value,
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.connectors import sink_side, source_side
-from headwater.engine.session import EXTENSIONS, with_connector_settings
+from headwater.engine.launch import EXTENSIONS, with_connector_settings
 from tests.unit.specs import spec_of
 
 PIPELINE = """

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.quarantine import CorrectedRow, Quarantine, QuarantinedRow, quarantines, replay_rows
-from headwater.quarantine.rows import SCHEMA
+from headwater.quarantine.rows import replay_schema
 from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
 
@@ -27,7 +27,7 @@ def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
     commit(quarantine, 1, [row(3, b"\xff")])
     # A batch that was not committed leaves files that nobody may read.
     pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist([row(9).record()], SCHEMA),
+        pyarrow.Table.from_pylist([row(9).record()], replay_schema()),
         quarantine.directory.rows / "part-9.parquet",
     )
     assert list(quarantine.rows()) == [row(1), row(2, None), row(3, b"\xff")]

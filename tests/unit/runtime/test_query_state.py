@@ -74,3 +74,15 @@ def test_it_restarts_a_few_times_between_two_batches_and_never_when_it_is_to_sto
     assert (restarts, state.status, state.delivered) == (3, QueryStatus.STARTING, {})
     assert not state_of(stopping=True).may_restart
     assert not state_of(problem=FORCED_STOP.at(None)).may_restart
+
+
+def test_the_last_progress_reports_are_kept_as_text() -> None:
+    """As objects, those of many queries would take much memory."""
+    state = state_of()
+    assert (state.recent.last, state.recent.all, state.summary().batch) == (None, (), None)
+    for number in range(150):
+        state.apply(batch(number, 1))
+    assert [each["batchId"] for each in state.recent.all] == list(range(50, 150))
+    assert state.recent.last == batch(149, 1).progress
+    assert {type(each) for each in state.recent._texts} == {str}
+    assert state.summary().batch == 149

@@ -58,7 +58,7 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     jvm = FakeJvm()
     lock = tmp_path / ".headwater" / "checkpoints" / "out.lock"
 
-    def open_session(*_: object, **__: object) -> SimpleNamespace:
+    def connected(*_: object) -> SimpleNamespace:
         # Another run on another host: ours was silent for too long. A beat that was under way may still put
         # the lock back.
         end = time.monotonic() + SECONDS
@@ -70,8 +70,9 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     def prepare(*_: object) -> None:
         raise AssertionError("the start goes on")
 
-    monkeypatch.setattr(module, "open_session", open_session)
-    monkeypatch.setattr(module, "prepare", prepare)
+    monkeypatch.setattr(module, "launch_spark", lambda *_, **__: None)
+    monkeypatch.setattr(module, "_connected", connected)
+    monkeypatch.setattr("headwater.runtime.begin.prepare", prepare)
     events: list[Event] = []
     with pytest.raises(CheckpointLockedError) as caught:
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), events.append, print)
@@ -86,14 +87,14 @@ def test_an_observer_that_raises_does_not_stop_a_start(
     class GotAsFar(Exception):
         pass
 
-    def open_session(*_: object, emit: Emit, **__: object) -> None:
+    def launch_spark(*_: object, emit: Emit, **__: object) -> None:
         emit(Notice(code="HW-NOTICE", message="Fetched a jar."))
         raise GotAsFar
 
     def observe(event: Event) -> None:
         raise RuntimeError(event.kind)
 
-    monkeypatch.setattr(module, "open_session", open_session)
+    monkeypatch.setattr(module, "launch_spark", launch_spark)
     with pytest.raises(GotAsFar):
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), observe, print)
     assert [str(each.exc_info[1]) for each in caplog.records if each.exc_info] == ["spark_starting", "notice"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -168,6 +169,36 @@ def test_a_task_stops_the_queries_that_it_names() -> None:
         assert run.queries["out"].wait(SECONDS)
         assert (run.queries["out"].status, run.queries["out"].problem) == (QueryStatus.FAILED, why)
         assert run.queries["other"].status is QueryStatus.STARTING
+
+
+class Asked(FakeQuery):
+    """A query that counts how often it is asked whether it runs."""
+
+    asked = 0
+    _active = True
+
+    @property
+    def is_active(self) -> bool:
+        self.asked += 1
+        return self._active
+
+    @is_active.setter
+    def is_active(self, active: bool) -> None:
+        self._active = active
+
+
+def test_queries_are_not_asked_at_every_tick() -> None:
+    """Each answer is several calls into the JVM, for each query of the run."""
+    seen = Seen()
+    with running("one", "two", query=Asked, tasks=[seen]) as (run, queries, _):
+        assert run.is_active
+        deadline = time.monotonic() + SECONDS
+        while len(seen.ticks) < 8 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        asked = [cast(Asked, each).asked for each in queries.values()]
+        assert 1 <= max(asked) <= len(seen.ticks) // 2
+        queries["one"].is_active = False
+        assert run.queries["one"].wait(SECONDS)
 
 
 class Closing(FakeStarter):

@@ -12,8 +12,8 @@ import pytest
 
 from headwater.errors import SetupError
 from headwater.spark import jvm_log
-from headwater.spark.jvm import OutputReader
 from headwater.spark.jvm_log import LOG, find_reason, keep_small, open_log, prepare_logging
+from headwater.spark.launch import OutputReader
 
 STACK = "\tat org.apache.spark.deploy.SparkSubmit.main(SparkSubmit.scala)\n\t... 9 more\n"
 

@@ -2,25 +2,25 @@
 
 The parsed value is a separate column, from which the user's columns and the validity are derived. Spark
 would skip unused fields of a parse and miss their errors. It does not if the parse has options, so each has
-one. With an `observe` above it, every row is parsed once; without one (continuous), Spark parses again for
-the filter that keeps good rows.
+one.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import col, expr, udf
+from pyspark.sql.functions import expr, udf
 
-from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
+from headwater.connectors.contract import Context, Reason, ValidatedRows
 from headwater.connectors.decoding import executors
-from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Validity, text
+from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Step, Text, Validity, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
 from headwater.connectors.decoding.schemas import (
     AVRO_PACKAGE_MISSING,
@@ -42,21 +42,23 @@ _SIZE = "(coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0))"
 _MADE_TYPE = "struct<text: string, reason: string, detail: string>"
 
 
-def validated(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> DataFrame:
-    """The eight columns of Kafka as the user's columns, with each row validated."""
+def decoded(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> ValidatedRows:
+    """The eight columns of Kafka as the user's columns, with the validity of each row."""
     if options.tombstones == "drop":
         raw = raw.where("value IS NOT NULL")
     parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
     for part in parts:
         raw = part.made(raw, max_row_bytes, context)
-    read = raw.withColumns({part.read: expr(part.reading.read(part.data(max_row_bytes))) for part in parts})
+    for steps in zip_longest(*(part.steps(max_row_bytes) for part in parts), fillvalue={}):
+        raw = raw.withColumns({name: expr(sql) for step in steps for name, sql in step.items()})
     validity = _validity(parts, options, max_row_bytes)
-    return read.select(
-        *_columns(options, parts),
-        expr(validity.reason).alias(REASON),
-        expr(validity.detail).alias(DETAIL),
-        # Last, so that Spark prunes its columns if it is not used.
-        expr(MESSAGE).alias(ROW),
+    return ValidatedRows(
+        raw,
+        tuple(_columns(options, parts)),
+        validity.bad,
+        validity.reason,
+        validity.detail,
+        MESSAGE,
     )
 
 
@@ -102,50 +104,62 @@ class _Part:
         function = _function(self.decoding, self.bytes, context, folder)
         return raw.withColumn(self._made, function(expr(_unless_large(self.bytes, max_row_bytes))))
 
-    def data(self, max_row_bytes: int | None = None) -> str:
+    @property
+    def data(self) -> str:
         """The input of the format: bytes, or their text."""
         if self.decoding.in_python:
             return f"{self._made}.text"
-        is_raw = self.decoding.written_as == "raw"
-        data = self.bytes if is_raw else f"CAST({self.bytes} AS string)"
-        return _unless_large(data, max_row_bytes)
+        return self.bytes if self.decoding.written_as == "raw" else f"CAST({self.bytes} AS string)"
 
-    def columns(self) -> Iterator[Column]:
+    def steps(self, max_row_bytes: int | None) -> list[Step]:
+        """The columns to add, up to the parsed one; a message that is too large is not parsed."""
+        first, *others = self.reading.steps(self.read, self.data)
+        return [{name: _unless_large(sql, max_row_bytes) for name, sql in first.items()}, *others]
+
+    def columns(self) -> Iterator[str]:
         """The columns of a value."""
         columns = self.decoding.read_columns
         if columns is None:
-            yield expr(self.read).alias(self.decoding.column or self.bytes)
+            yield _as(self.read, self.decoding.column or self.bytes)
         for column in columns.columns if columns else ():
-            yield expr(f"{self.read}.{backticked(column.name)}").alias(column.name)
+            yield _as(f"{self.read}.{backticked(column.name)}", column.name)
 
-    def in_one(self, name: str) -> Column:
+    def in_one(self, name: str) -> str:
         """All fields of a key as one column."""
         columns = self.decoding.read_columns
         if columns is None:
-            return expr(self.read).alias(name)
+            return _as(self.read, name)
         fields = (f"{text(each.name)}, {self.read}.{backticked(each.name)}" for each in columns.columns)
-        return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
+        return _as(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))", name)
 
     def validity(self, absent: Validity) -> Validity:
         """The validity of these bytes, or `absent` if there are none."""
-        found = self.reading.validity(self.read, self.data())
+        found = self.reading.validity(self.read, self.data)
         if self.decoding.in_python:
-            told = Validity(f"{self._made}.reason", f"{self._made}.detail")
+            told = Validity(f"{self._made}.reason", f"{self._made}.detail", "true")
             found = found.unless(f"{self._made}.reason IS NOT NULL", told)
-        return found.unless(f"{self.bytes} IS NULL", absent)
+        validity = found.unless(f"{self.bytes} IS NULL", absent)
+        if absent.bad == "true" and isinstance(self.reading, Json):
+            # Nothing is parsed of no bytes, and that is bad already.
+            validity = replace(validity, bad=found.bad)
+        return validity
 
 
-def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[Column]:
+def _as(sql: str, name: str) -> str:
+    return f"{sql} AS {backticked(name)}"
+
+
+def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[str]:
     """The user's columns: the key, the value, the metadata."""
     if options.whole_messages:
-        yield from (col(name) for name in MESSAGE_COLUMNS)
+        yield from MESSAGE_COLUMNS
         return
     value, *keys = parts
     for part in keys:
         yield part.in_one(options.key.name if options.key else "key")
     yield from value.columns()
     for name, new in (options.metadata_columns or {}).items():
-        yield col(name).alias(new)
+        yield _as(name, new)
 
 
 def _validity(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None) -> Validity:
@@ -159,11 +173,11 @@ def _validity(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | Non
         required = columns is not None and not all(each.nullable for each in columns.columns)
         lacks = Validity.of(Reason.MISSING_VALUE, "the message has no key") if required else Validity()
         of_key = part.validity(lacks)
-        of_key = Validity(of_key.reason, f"concat('key: ', {of_key.detail})")
-        validity = of_key.unless(f"{validity.reason} IS NOT NULL", validity)
+        of_key = replace(of_key, detail=f"concat('key: ', {of_key.detail})")
+        validity = of_key.unless(validity.bad, replace(validity, bad="true"))
     if max_row_bytes is not None:
         detail = f"concat({_SIZE}, ' bytes, limit {max_row_bytes}')"
-        too_large = Validity(text(Reason.TOO_LARGE), detail)
+        too_large = Validity.because(Reason.TOO_LARGE, detail)
         validity = validity.unless(f"{_SIZE} > {max_row_bytes}", too_large)
     return validity
 

@@ -26,6 +26,7 @@ _WHITE = " \t\r\n"
 _SHOWN = 100
 """The maximum number of characters of a value in a message."""
 _NOT_TEXT = "'not valid UTF-8'"
+_NO_OBJECT = "'not a single JSON object'"
 _DECIMAL = re.compile(r"\bdecimal\(\d+,\d+\)")
 _LOOSE_COMMA = r',(?:[^"\s{\[]|"\s*[,\]}])'
 """A comma in JSON that does not separate two fields; a fast search, because it starts with one character."""
@@ -44,28 +45,62 @@ def text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Validity:
-    """Why a row is bad, with details, as SQL; null for a good row."""
+    """Whether and why a row is bad, with details, as SQL."""
 
     reason: str = "CAST(NULL AS string)"
+    """Null for a good row."""
     detail: str = "CAST(NULL AS string)"
+    bad: str = "false"
+    """True if there is a reason, else false; it costs far less than the reason."""
 
     @classmethod
     def of(cls, reason: Reason, detail: str) -> Validity:
-        return cls(text(reason.value), text(detail))
+        return cls.because(reason, text(detail))
+
+    @classmethod
+    def because(cls, reason: Reason, detail: str) -> Validity:
+        """A bad row; the detail is SQL."""
+        return cls(text(reason.value), detail, "true")
 
     def unless(self, condition: str, other: Validity) -> Validity:
-        """A different validity if a condition is true."""
+        """A different validity if a condition is true, which must not be null."""
         return Validity(
             f"CASE WHEN {condition} THEN {other.reason} ELSE {self.reason} END",
             f"CASE WHEN {condition} THEN {other.detail} ELSE {self.detail} END",
+            _either(condition, other.bad, self.bad),
         )
 
 
-class Reading(Protocol):
-    """How to parse and validate a format; all arguments and results are SQL."""
+def _either(condition: str, then: str, otherwise: str) -> str:
+    """A boolean that depends on a condition, as short as possible."""
+    if then == otherwise:
+        return then
+    match then, otherwise:
+        case "true", "false":
+            return condition
+        case "true", _:
+            return f"({condition} OR {otherwise})"
+        case "false", _:
+            return f"(NOT ({condition}) AND {otherwise})"
+        case _, "true":
+            return f"(NOT ({condition}) OR {then})"
+        case _, "false":
+            return f"({condition} AND {then})"
+    return f"IF({condition}, {then}, {otherwise})"
 
-    def read(self, data: str) -> str:
-        """Parses the bytes, or their text; null becomes null or a struct of nulls."""
+
+Step = Mapping[str, str]
+"""Columns to add, each with its SQL."""
+
+
+class Reading(Protocol):
+    """How to parse and validate a format; all data and results are SQL."""
+
+    def steps(self, read: str, data: str) -> list[Step]:
+        """Parses the bytes, or their text, into the column `read`; null becomes null or a struct of nulls.
+
+        The first step adds one column, and no later step uses the data.
+        """
 
     def validity(self, read: str, data: str) -> Validity:
         """The validity of bytes that are not null."""
@@ -134,39 +169,43 @@ class Json:
     character has nothing after its object. In other texts, an extra field is inserted before the last brace:
     it belongs to the object only if that brace closes it. Its value is a hash of the text, which the text
     itself cannot contain.
+
+    The text is prepared in columns of their own: Spark compiles these, but it interprets an expression that is
+    an argument of `from_json`, for ten times the cost.
     """
 
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self, data: str) -> str:
-        columns = self.schema.columns
-        whole = _named("r", self._parsed(_with_end(data), columns, data), self._ended(data, "r"))
-        one_brace = f"endswith({data}, '}}') AND NOT contains({_inside(data)}, '}}')"
-        return (
-            f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
-            f"WHEN {one_brace} THEN {self._parsed(data, columns, data)} ELSE {whole} END"
-        )
-
-    def _ended(self, data: str, read: str) -> str:
-        """The same fields; the whole text is bad if the object does not end with it."""
-        kept = (f"{text(each.name)}, {read}.{backticked(each.name)}, " for each in self.schema.columns)
-        bad = f"IF({read}.{_END} <=> {_hash(data)}, {read}.{_BAD}, coalesce({read}.{_BAD}, {data}))"
-        return f"named_struct({''.join(kept)}'{_END}', {read}.{_END}, '{_BAD}', {bad})"
+    def steps(self, read: str, data: str) -> list[Step]:
+        text, plain, end, ended = (f"{read}_{name}" for name in ("text", "plain", "end", "ended"))
+        # Trimming is slow, and few texts need it.
+        trimmed = f"IF(endswith({data}, '}}'), {data}, {_trimmed(data)})"
+        is_plain = f"endswith({text}, '}}') AND NOT contains({_inside(text)}, '}}')"
+        marked = f"IF(endswith({text}, '}}'), {_marked(text, end)}, NULL)"
+        return [
+            {text: f"IF(is_valid_utf8({data}), {trimmed}, NULL)"},
+            {plain: is_plain},
+            {end: f"IF({plain}, NULL, {_hash(text)})"},
+            {ended: f"IF({plain}, {text}, {marked})"},
+            {read: self._parsed(ended, self.schema.columns)},
+        ]
 
     def validity(self, read: str, data: str) -> Validity:
         # Invalid JSON yields nothing; an object with a wrong value yields all other values.
-        no_object = f"IF(is_valid_utf8({data}), 'not a single JSON object', {_NOT_TEXT})"
-        malformed = Validity(text(Reason.MALFORMED), no_object)
-        ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
-        wrong = Validity(
-            _named(
-                "t", _with_end(data), f"IF({ends}, {text(Reason.TYPE_MISMATCH)}, {text(Reason.MALFORMED)})"
-            ),
-            _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
+        malformed = Validity.because(
+            Reason.MALFORMED, f"IF(is_valid_utf8({data}), {_NO_OBJECT}, {_NOT_TEXT})"
         )
-        validity = _missing(self.schema, read)
-        return validity.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
+        ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
+        which = f"IF({ends}, {text(Reason.TYPE_MISMATCH)}, {text(Reason.MALFORMED)})"
+        wrong = Validity(
+            _named("t", _with_end(data), which),
+            _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {_NO_OBJECT})"),
+            "true",
+        )
+        more_follows = f"({read}_end IS NOT NULL AND NOT {read}.{_END} <=> {read}_end)"
+        validity = _missing(self.schema, read).unless(f"({read}.{_BAD} IS NOT NULL OR {more_follows})", wrong)
+        return validity.unless(f"{read} IS NULL", malformed)
 
     def _which(self, ended: str) -> str:
         """The first column that does not match; each is parsed alone, but only for bad rows."""
@@ -174,18 +213,18 @@ class Json:
         for column in self.schema.columns:
             any_type = f"{self._plainly_parsed(ended, _field(column, 'variant'))}.{backticked(column.name)}"
             shown = _misfit(column.name, f"coalesce(to_json({any_type}), 'its value')", column.type)
-            alone = self._parsed(ended, (column,), ended)
+            alone = self._parsed(ended, (column,))
             found.append(f"CASE WHEN {alone}.{_BAD} IS NOT NULL THEN {shown} END")
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
-    def _parsed(self, ended: str, columns: Sequence[SchemaColumn], data: str) -> str:
-        """The parsed text, which is that of the data, with or without the extra field."""
+    def _parsed(self, ended: str, columns: Sequence[SchemaColumn]) -> str:
+        """The parsed text, which has the extra field or not."""
         plain = self._plainly_parsed(ended, *map(_field, columns))
         if not any(map(_has_decimal, columns)):
             return plain
         as_texts = self._plainly_parsed(ended, *map(_field, columns, map(_without_decimals, columns)))
         checked = _checked(plain, as_texts, columns, ended, f"'{_END}', r.{_END}, ")
-        return f"IF({_may_have_comma(data)}, {checked}, {plain})"
+        return f"IF({_may_have_comma(ended)}, {checked}, {plain})"
 
     def _plainly_parsed(self, data: str, *fields: str) -> str:
         schema = text(f"{''.join(fields)}{_END} string, {_BAD} string")
@@ -209,8 +248,8 @@ def _named(name: str, value: str, result: str) -> str:
 
 def _with_end(data: str) -> str:
     """The text of an object with an extra field at its end; null if it does not end like an object."""
-    marked = f"CASE WHEN endswith(e, '}}') THEN {_marked('e', data)} END"
-    return f"IF(is_valid_utf8({data}), {_named('e', _trimmed(data), marked)}, NULL)"
+    marked = _marked("e", _hash(data))
+    return _named("e", _trimmed(data), f"CASE WHEN endswith(e, '}}') THEN {marked} END")
 
 
 def _inside(ended: str) -> str:
@@ -218,12 +257,12 @@ def _inside(ended: str) -> str:
     return f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
 
 
-def _marked(ended: str, data: str) -> str:
+def _marked(ended: str, hash_: str) -> str:
     inside = _inside(ended)
     before = f"substring(CAST({ended} AS binary), -2, 1)"
     is_empty = f"IF({before} > X'20', {before} = X'7B', endswith({_trimmed(inside)}, '{{'))"
     mark, end = text(f'"{_END}":"'), text('"}')
-    return f"concat({inside}, IF({is_empty}, '', ','), {mark}, {_hash(data)}, {end})"
+    return f"concat({inside}, IF({is_empty}, '', ','), {mark}, {hash_}, {end})"
 
 
 def _trimmed(data: str) -> str:
@@ -237,7 +276,10 @@ class Csv:
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self, data: str) -> str:
+    def steps(self, read: str, data: str) -> list[Step]:
+        return [{read: self._read(data)}]
+
+    def _read(self, data: str) -> str:
         line, columns = f"IF(is_valid_utf8({data}), {data}, NULL)", self.schema.columns
         plain = self._parsed(line)
         if not any(map(_has_decimal, columns)):
@@ -251,8 +293,8 @@ class Csv:
         texts = self._parsed(data, ["string"] * len(self.schema.columns))
         is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
         no_line = text(f"not a single line with {count_of(len(self.schema.columns), 'value')}")
-        bad = Validity(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
-        bad = bad.unless(is_line, Validity(text(Reason.TYPE_MISMATCH), self._which(read, texts)))
+        bad = Validity.because(Reason.MALFORMED, f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
+        bad = bad.unless(is_line, Validity.because(Reason.TYPE_MISMATCH, self._which(read, texts)))
         good = f"{read} IS NOT NULL AND {read}.{_BAD} IS NULL"
         return bad.unless(good, _missing(self.schema, read))
 
@@ -276,19 +318,19 @@ class Csv:
 class Text:
     """The bytes as a string."""
 
-    def read(self, data: str) -> str:
-        return f"IF(is_valid_utf8({data}), {data}, NULL)"
+    def steps(self, read: str, data: str) -> list[Step]:
+        return [{read: f"IF(is_valid_utf8({data}), {data}, NULL)"}]
 
     def validity(self, read: str, data: str) -> Validity:
-        return Validity().unless(f"{read} IS NULL", Validity(text(Reason.MALFORMED), _NOT_TEXT))
+        return Validity().unless(f"{read} IS NULL", Validity.because(Reason.MALFORMED, _NOT_TEXT))
 
 
 @dataclass(frozen=True)
 class Raw:
     """The bytes unchanged."""
 
-    def read(self, data: str) -> str:
-        return data
+    def steps(self, read: str, data: str) -> list[Step]:
+        return [{read: data}]
 
     def validity(self, read: str, data: str) -> Validity:
         return Validity()

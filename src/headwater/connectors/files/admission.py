@@ -7,16 +7,19 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from headwater.checkpoint import SINK_LOG, LocalStore
 from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Pending, QueryCheckpoint, Reason, RunStart, RunTask, Tick
 from headwater.connectors.files import errors
-from headwater.connectors.files.folders import files_at
-from headwater.connectors.files.validity import address_of
+from headwater.connectors.files.folders import files_at, paths_at
+from headwater.connectors.files.validity import address_of, encoded_path
 from headwater.errors import CheckpointError, Problem
 from headwater.run_directory import may_be_admitted
 from headwater.spec.paths import matches_name, plain_path
@@ -53,7 +56,7 @@ def rejected_files(folder: Path) -> dict[str, str]:
     return {path: each.stands_in for path, each in record.files.items() if each.stands_in}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileStamp:
     """Size and time of a file when it was checked."""
 
@@ -64,13 +67,30 @@ class FileStamp:
     def of(cls, stat: os.stat_result) -> FileStamp:
         return cls(stat.st_size, stat.st_mtime_ns // 1_000_000)
 
+    def to_json(self) -> dict[str, int]:
+        return {"size": self.size, "modified_ms": self.modified_ms}
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class FileRecord:
     """The result for a file; `stands_in` is the path of its placeholder."""
 
     stamp: FileStamp
     stands_in: str = ""
+
+
+class _Texts(NamedTuple):
+    """A file in the record and in the list for Spark, formatted once: both can have many files."""
+
+    of: FileRecord
+    noted: str
+    line: str
+    """Empty for a rejected file."""
+
+    @classmethod
+    def format(cls, path: str, of: FileRecord) -> _Texts:
+        noted = {path: {"stamp": of.stamp.to_json(), "stands_in": of.stands_in}}
+        return cls(of, json.dumps(noted)[1:-1], "" if of.stands_in else _line(path, of.stamp))
 
 
 @dataclass(frozen=True)
@@ -92,6 +112,7 @@ class AdmissionRecord:
         self.files: dict[str, FileRecord] = {}
         self.stand_ins: dict[str, FileStamp] = {}
         """All placeholders ever written; they stay in the list after their file was fixed or removed."""
+        self._texts: dict[str, _Texts] = {}
 
     @property
     def rejected(self) -> Path:
@@ -110,9 +131,16 @@ class AdmissionRecord:
 
     def write(self) -> None:
         """Store the results, then the list for Spark; `begin` has created the directories."""
-        self._note.write(_Noted(self.files, self.stand_ins))
-        admitted = {path: each.stamp for path, each in self.files.items() if not each.stands_in}
-        lines = [_line(path, stamp) for path, stamp in {**admitted, **self.stand_ins}.items()]
+        before, self._texts = self._texts, {}
+        for path, each in self.files.items():
+            texts = before.get(path)
+            self._texts[path] = texts if texts and texts.of is each else _Texts.format(path, each)
+        noted = ", ".join(each.noted for each in self._texts.values())
+        stand_ins = json.dumps({path: stamp.to_json() for path, stamp in self.stand_ins.items()})
+        text = f'{{"version": {self._note.version}, "files": {{{noted}}}, "stand_ins": {stand_ins}}}\n'
+        self._store.replace(self._note.name, text.encode())
+        lines = [each.line for each in self._texts.values() if each.line]
+        lines += [_line(path, stamp) for path, stamp in self.stand_ins.items()]
         self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *lines]).encode())
 
     def name_for(self, path: str, stamp: FileStamp) -> str:
@@ -121,9 +149,15 @@ class AdmissionRecord:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+@lru_cache(maxsize=64)
+def _address(folder: str) -> str:
+    return address_of(Path(folder))
+
+
 def _line(path: str, stamp: FileStamp) -> str:
+    folder, name = os.path.split(path)
     entry = {
-        "path": address_of(Path(path)),
+        "path": f"{_address(folder)}/{encoded_path(name)}",
         "size": stamp.size,
         "isDir": False,
         # Spark uses the times of files: it reads the oldest first, and forgets very old ones.
@@ -274,11 +308,12 @@ class Admission:
                 del files[path]
 
     def _decide(self, most: int | None, opened: Callable[[int, int], None]) -> None:
-        listed = {
-            path: stamp
-            for path, stamp in found(self.pattern)
+        paths = {
+            path
+            for path in paths_at(self.pattern)
             if not self.only or matches_name(self.only, os.path.basename(path))
         }
+        listed = self._stamps(path for path in paths if self._may_be_new(path))
         new = [path for path, stamp in listed.items() if self._is_new(path, stamp)]
         chosen = sorted(new, key=lambda path: listed[path].modified_ms)[:most]
         wrong: dict[str, str] = {}
@@ -288,7 +323,7 @@ class Admission:
         undecided = [path for path in wrong if not self._is_settled(path, listed[path])]
         closed = {path: error for path in wrong if path not in undecided and (error := _closed(path))}
         undecided += closed
-        gone = [path for path in self.record.files if path not in listed]
+        gone = [path for path in self.record.files if path not in paths]
         for path in (path for path in chosen if path not in undecided):
             self._note(path, listed[path], wrong.get(path))
         for path in gone:
@@ -311,6 +346,19 @@ class Admission:
             if path not in self._told and now - since >= TOLD_SECONDS:
                 self._told.add(path)
                 self._notify(errors.FILES_WAITING.at(None, name=self.name, path=path))
+
+    def _may_be_new(self, path: str) -> bool:
+        """False for an admitted file, which is not checked again: its size and time are not needed."""
+        known = self.record.files.get(path)
+        return known is None or bool(known.stands_in)
+
+    def _stamps(self, paths: Iterable[str]) -> dict[str, FileStamp]:
+        found: dict[str, FileStamp] = {}
+        for path in paths:
+            # It may have just been deleted.
+            with suppress(FileNotFoundError):
+                found[path] = FileStamp.of(os.stat(path))
+        return found
 
     def _is_new(self, path: str, stamp: FileStamp) -> bool:
         known = self.record.files.get(path)

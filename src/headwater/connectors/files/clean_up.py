@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from re import Pattern
+from urllib.parse import unquote
 
 from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
 from headwater.connectors.contract import QueryCheckpoint, RunTask, Tick
@@ -86,15 +87,18 @@ class _Query:
             if any(problem.code != CHECKPOINT_FILE_LOG_INVALID.code for problem in error.problems):
                 raise
             return
-        folders: dict[Path, Path] = {}
+        # The log can be long, while most of its files no longer exist.
+        folders: dict[str, Path | None] = {}
         for entry in files:
-            file = local_path(entry.path)
             log.newest = entry.batch_id
-            if file is not None and file.exists():
+            place, _, name = entry.path.rpartition("/")
+            if place not in folders:
                 # A file has one name, regardless of symlinks to its directory.
-                if file.parent not in folders:
-                    folders[file.parent] = file.parent.resolve()
-                log.files[folders[file.parent] / file.name] = entry
+                folder = local_path(f"{place}/")
+                folders[place] = folder.resolve() if folder else None
+            folder = folders[place]
+            if folder is not None and os.path.exists(file := os.path.join(folder, unquote(name))):
+                log.files[Path(file)] = entry
 
 
 class FinishedFiles(RunTask):

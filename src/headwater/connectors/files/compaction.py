@@ -141,18 +141,22 @@ class CompactionRecord:
         (see `exchange`). After it has committed, the log is final. If the clock is set back, files only stay
         longer.
         """
-        noted = self.passes
-        over = [
-            each
-            for each in noted
-            if each.planned is not None and each.planned <= committed and each.at + keep <= now
-        ]
-        if not over:
-            return
+        noted, over = self.passes, self._over(committed, now, keep)
         rest = [each for each in noted if each not in over]
         used = set(listed).union(*(each.files for each in rest))
         self._delete(name for each in over for name in sorted(each.files - used))
         self.note(*rest)
+
+    def is_due(self, committed: int, now: float, keep: float) -> bool:
+        """Whether `tidy` has files to delete."""
+        return bool(self._over(committed, now, keep))
+
+    def _over(self, committed: int, now: float, keep: float) -> list[Pass]:
+        return [
+            each
+            for each in self.passes
+            if each.planned is not None and each.planned <= committed and each.at + keep <= now
+        ]
 
     def _delete(self, names: Iterable[str]) -> None:
         for name in names:

@@ -136,6 +136,7 @@ class FilesWriter(Sink[FilesSink]):
     modes = frozenset({"append"})
     delivery = Delivery.IDEMPOTENT
     stores = True
+    computes_once = True
     fixed_keys = ("path", "format", "partition_by")
     rejections = (
         errors.PARTITION_COLUMN_NOT_FOUND,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from headwater.connectors.files.sink_folder import Manifest, name_in, newest, re
 from headwater.connectors.files.source import NO_GLOB
 from headwater.errors import CheckpointError
 from headwater.spark.private import file_system
+from headwater.spec.paths import is_uri, local_path
 
 # What follows a committed batch of a files sink: the manifest and the compaction of small files.
 
@@ -65,7 +66,9 @@ class FilesUpkeep(RunTask):
         self._record = CompactionRecord(self._folder)
         self._clock = clock
         self._recovered = False
-        self._shown: Manifest | None = None
+        self._manifest = Manifest(self._folder, name, options.format, options.partition_by)
+        self._weighed: int | None = None
+        """The compact log file whose small files were considered last."""
         self._retention = options.compaction.retention if options.compaction else RETENTION
 
     def tick(self, tick: Tick) -> None:
@@ -94,16 +97,19 @@ class FilesUpkeep(RunTask):
             return
         committed = commit.batch_id
         if not self._recovered:
-            self._record.recover(self._listed(committed), self._planned, self._clock())
+            noted = self._record.passes
+            self._record.recover(self._listed(committed) if noted else (), self._planned, self._clock())
             self._recovered = True
         if self._compactor and self._compactor.has_finished:
             self._exchange(self._compactor.take(), compact)
-        listed = self._listed(committed)
         # Write the manifest before deleting files: it must never list a missing file.
-        self._show(committed, listed.values())
-        self._record.tidy(listed, committed, self._clock(), self._retention.seconds)
-        if self._compactor and self._compactor.is_idle and not last:
-            self._compactor.begin(self._due(listed))
+        self._show(committed)
+        if self._record.is_due(committed, self._clock(), self._retention.seconds):
+            self._record.tidy(self._listed(committed), committed, self._clock(), self._retention.seconds)
+        if self._compactor and self._compactor.is_idle and not last and compact != self._weighed:
+            # Only a new compact log file can contain small files that were not considered yet.
+            self._weighed = compact
+            self._compactor.begin(self._due(self._listed(committed)))
 
     @property
     def _planned(self) -> int:
@@ -121,15 +127,11 @@ class FilesUpkeep(RunTask):
         wanted = self._options.compaction
         return small_files(sizes, wanted.min_files, wanted.target_size) if wanted else []
 
-    def _show(self, committed: int, files: Iterable[SinkFile]) -> None:
-        if not self._options.manifest:
+    def _show(self, committed: int) -> None:
+        if self._options.manifest:
+            self._manifest.update(committed)
+        else:
             sink_folder.remove(self._folder)
-            return
-        options, named = self._options, sink_folder.listed(self._folder, files)
-        shown = Manifest(self._name, options.format, options.partition_by, committed, named)
-        if shown != self._shown:
-            shown.write(self._folder)
-            self._shown = shown
 
     def _exchange(self, rewritten: list[Rewritten], compact: int | None) -> None:
         """Move the new files to their paths and add them to Spark's log; see `CompactionRecord` for the order."""
@@ -164,6 +166,8 @@ class FilesUpkeep(RunTask):
         if edit is None:
             self._record.drop(one, before)
             return
+        self._manifest.restart()
+        self._weighed = None
         edit.apply(self._output)
         # Read after the exchange: a batch that is planned later uses the changed log.
         self._record.note(*before, replace(one, planned=self._planned, at=self._clock()))
@@ -212,8 +216,15 @@ def stored_schema(spark: SparkSession, options: FilesSink, written: StructType) 
     """
     if options.format not in ("avro", "orc", "parquet"):
         return None
+    # Reading the directory as a whole would read its whole log.
+    file = _newest_file(options)
+    reader = spark.read.format(options.format).options(**NO_GLOB)
     try:
-        schema = spark.read.format(options.format).options(**NO_GLOB).load(options.path).schema
+        schema = (
+            reader.load(options.path).schema
+            if file is None
+            else reader.option("basePath", options.path).load(str(file)).schema
+        )
     except AnalysisException:
         return None
     partitioned = {column.lower() for column in options.partition_by}
@@ -226,6 +237,16 @@ def stored_schema(spark: SparkSession, options: FilesSink, written: StructType) 
     return StructType(inside + [field for field in written.fields if field.name.lower() in partitioned])
 
 
+def _newest_file(options: FilesSink) -> Path | None:
+    """The newest file that a sink in a local directory has committed, if it still exists."""
+    if is_uri(options.path):
+        return None
+    written = (
+        local_path(file.path) for file in SinkLog(LocalStore(Path(options.path))).newest() if file.size
+    )
+    return next((file for file in written if file is not None and file.exists()), None)
+
+
 def _same_in_avro(read: StructField, written: StructField, options: FilesSink) -> bool:
     """Whether both types are the same in Avro, which has no integers smaller than int."""
     texts = {_SMALL.sub("int", field.dataType.simpleString()) for field in (read, written)}
@@ -234,7 +255,9 @@ def _same_in_avro(read: StructField, written: StructField, options: FilesSink) -
 
 def stored_batch(spark: SparkSession, options: FilesSink) -> int | None:
     """The newest batch in the log of the sink; Spark skips this one and all before it."""
-    return newest(_log_files(spark, options)[1])
+    if is_uri(options.path):
+        return newest(_log_files(spark, options)[1])
+    return newest(LocalStore(Path(options.path)).names(SINK_LOG))
 
 
 def forget_batch(spark: SparkSession, options: FilesSink, batch: int) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from urllib.parse import unquote
 
-from headwater.checkpoint import LocalStore, SinkFile, SinkLog
+from headwater.checkpoint import LocalStore, SinkFile, SinkLog, SinkLogTail
+from headwater.connectors.files.folders import encoded
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.connectors import SINK_LOG_PATH_INVALID
 from headwater.spec.paths import local_path
@@ -20,6 +22,9 @@ KEPT = "_headwater"
 
 def name_in(folder: Path, file: SinkFile) -> str:
     """A file of the log as a path relative to the directory, with `/` as separator."""
+    start = _address(folder)
+    if file.path.startswith(start):
+        return unquote(file.path[len(start) :])
     path = _path(file)
     if path.is_relative_to(folder):
         return path.relative_to(folder).as_posix()
@@ -29,11 +34,17 @@ def name_in(folder: Path, file: SinkFile) -> str:
 def named_outside(folder: Path) -> str | None:
     """A file in the log that is outside of the directory: Spark stores full paths, which do not change if
     the directory is moved."""
-    for path in map(_path, SinkLog(LocalStore(folder)).files()):
+    for path in map(_path, SinkLog(LocalStore(folder)).outside(_address(folder))):
         # The same directory may have been written through a symlink.
         if not path.is_relative_to(folder) and not path.resolve().is_relative_to(folder.resolve()):
             return str(path)
     return None
+
+
+@lru_cache(maxsize=64)
+def _address(folder: Path) -> str:
+    """How the URLs of files in the directory begin."""
+    return f"file://{'/'.join(map(encoded, str(folder).split('/')))}/"
 
 
 def _path(file: SinkFile) -> Path:
@@ -45,7 +56,6 @@ MANIFEST = f"{KEPT}/manifest.json"
 LIST = f"{KEPT}/files.txt"
 
 
-@dataclass(frozen=True)
 class Manifest:
     """The committed files in the directory of a sink.
 
@@ -59,34 +69,48 @@ class Manifest:
     `batch` is the newest batch whose files are listed; paths are relative to the directory. Both files are
     replaced atomically, so a reader always sees the complete list of one batch. Empty files contain no rows
     and are excluded, because many readers fail on them.
+
+    The text of both files is kept between batches, and an update formats only the new files.
     """
 
-    sink: str
-    format: str
-    partition_by: tuple[str, ...]
-    batch: int
-    files: tuple[tuple[str, int], ...]
+    def __init__(self, folder: Path, sink: str, format: str, partition_by: tuple[str, ...]) -> None:
+        self._folder = folder
+        self._head = {"version": VERSION, "sink": sink, "format": format}
+        self._partition_by = list(partition_by)
+        self._tail = SinkLogTail(LocalStore(folder))
+        self._written: int | None = None
+        self._paths, self._entries = bytearray(), bytearray()
 
-    @property
-    def text(self) -> str:
-        """The content of `manifest.json`, one file per line."""
-        head = {
-            "version": VERSION,
-            "sink": self.sink,
-            "format": self.format,
-            "batch": self.batch,
-            "partition_by": list(self.partition_by),
-        }
-        files = [json.dumps({"path": path, "size": size}, ensure_ascii=False) for path, size in self.files]
-        listed = ",\n".join(files)
-        return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "files": [\n{listed}\n]}}\n'
+    def restart(self) -> None:
+        """Read the whole log at the next update, because it was changed."""
+        self._tail.restart()
+        self._written = None
 
-    def write(self, folder: Path) -> None:
-        """Replace both files; OSError if that fails."""
-        (folder / KEPT).mkdir(exist_ok=True)
-        store = LocalStore(folder)
-        store.replace(LIST, "".join(f"{path}\n" for path, _ in self.files).encode())
-        store.replace(MANIFEST, self.text.encode())
+    def update(self, batch: int) -> None:
+        """List the files up to a committed batch; OSError if a file cannot be written."""
+        try:
+            replaces, files = self._tail.read(batch)
+            if replaces:
+                self._paths, self._entries = bytearray(), bytearray()
+            for path, size in listed(self._folder, files):
+                self._paths += f"{path}\n".encode()
+                entry = json.dumps({"path": path, "size": size}, ensure_ascii=False)
+                self._entries += (f",\n{entry}" if self._entries else entry).encode()
+        except CheckpointError:
+            self.restart()
+            raise
+        if self._written != batch:
+            self._write(batch)
+            self._written = batch
+
+    def _write(self, batch: int) -> None:
+        head = json.dumps(
+            {**self._head, "batch": batch, "partition_by": self._partition_by}, ensure_ascii=False
+        )
+        (self._folder / KEPT).mkdir(exist_ok=True)
+        store = LocalStore(self._folder)
+        store.replace(LIST, bytes(self._paths))
+        store.replace(MANIFEST, b'%b, "files": [\n%b\n]}\n' % (head[:-1].encode(), bytes(self._entries)))
 
 
 def listed(folder: Path, files: Iterable[SinkFile]) -> tuple[tuple[str, int], ...]:

@@ -37,6 +37,7 @@ from headwater.connectors.files.validity import NOT_TEXT, has_text, undecoded
 from headwater.connectors.options import option_texts
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import BAD_ROW
+from headwater.spark.local_files import filters_files
 from headwater.spark.private import file_system
 from headwater.spec import Column
 from headwater.spec.paths import as_glob, escaped, fixed_folder, in_project, is_pattern, is_uri, local_matches
@@ -48,6 +49,7 @@ NO_GLOB = {"__globPaths__": "false"}
 _AT_ONCE = 5
 """The maximum number of files per batch if paths contain glob characters: Spark then lists every file once per
 file, and starts a job for it above 32 paths."""
+_CHOOSE_FILES = ("pathGlobFilter", "modifiedAfter", "modifiedBefore", "maxFileAge")
 _ANY_AGE = f"{2**63 - 1}ms"
 """By default, Spark skips files that are 7 days older than the newest one, even if that one is ignored."""
 
@@ -107,8 +109,21 @@ class SourceFiles:
     def _followed(self, path: str) -> DataFrame:
         folders = self.folders(path)
         inside = StructType([self.schema[column.name] for column in folders.inside])
-        rows = self._decoded(self.load_deep(self.reader(path, inside), path, folders))
-        return rows.where(folders.guard).selectExpr(*folders.selected, *self.file_of_row)
+        reader = self.reader(path, inside)
+        if self._filters_files(folders):
+            reader = reader.options(**folders.file_filter, recursiveFileLookup="true")
+            rows = self._decoded(self._load(reader, path))
+        else:
+            rows = self._decoded(self.load_deep(reader, path, folders)).where(folders.guard)
+        return rows.selectExpr(*folders.selected, *self.file_of_row)
+
+    def _filters_files(self, folders: Folders) -> bool:
+        """Whether Spark can ask about each file when it lists it, so that rows need no path.
+
+        It asks before it applies the options that choose files; with one of these, each row is checked.
+        """
+        chooses = any(self.options.given(option) for option in _CHOOSE_FILES) or self.options.max_file_age
+        return folders.keys == () and not chooses and filters_files(self.spark)
 
     def _found(self, path: str) -> DataFrame:
         folders, reader = self.folders(path), self.reader(path, self.schema)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Read
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
-from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask
+from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, ValidatedRows
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.decoding.schemas import ENTRIES as OF_DECODING
 from headwater.connectors.kafka.errors import ENTRIES
@@ -70,7 +70,7 @@ class KafkaReader(Source[KafkaSource]):
         *,
         max_row_bytes: int | None,
         replayed: Callable[[], DataFrame] | None,
-    ) -> DataFrame:
+    ) -> ValidatedRows:
         return source.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
 
     def run_tasks(
@@ -108,6 +108,9 @@ class KafkaWriter(Sink[KafkaSink]):
     continuous = True
     real_time = True
     rejections = REJECTIONS
+
+    def spark_counts_rows(self, options: KafkaSink) -> bool:
+        return not options.dedup_headers
 
     def places(self, options: KafkaSink) -> tuple[str, ...]:
         """The topic; topics from a column are unknown before the rows arrive."""

@@ -19,8 +19,15 @@ from headwater.checkpoint import Checkpoint, LocalStore, OffsetEntry
 from headwater.checkpoint.editors import change_source, forget_start
 from headwater.checkpoint.edits import edit_errors
 from headwater.checkpoint.store import Note, NoteError
-from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StopQueries, Tick
-from headwater.connectors.decoding.decode import validated
+from headwater.connectors.contract import (
+    Context,
+    QueryCheckpoint,
+    RunTask,
+    StopQueries,
+    Tick,
+    ValidatedRows,
+)
+from headwater.connectors.decoding.decode import decoded
 from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import (
     SECONDS,
@@ -367,12 +374,12 @@ def read_validated(
     *,
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
-) -> DataFrame:
+) -> ValidatedRows:
     """Validated messages; `replayed` reads messages of the quarantine."""
     raw = raw_messages(spark, options, context)
     if replayed is not None:
         raw = raw.unionByName(_as_messages(replayed()))
-    return validated(raw, options, context, max_row_bytes)
+    return decoded(raw, options, context, max_row_bytes)
 
 
 def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) -> DataFrame:

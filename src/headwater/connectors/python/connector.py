@@ -111,6 +111,9 @@ class PythonWriter(Sink[PythonSink]):
     modes = ALL_MODES
     delivery = Delivery.USER
 
+    def spark_counts_rows(self, options: PythonSink) -> bool:
+        return True
+
     def functions(self, options: PythonSink) -> tuple[ClassRef, ...]:
         return (options.python_class,)
 

@@ -68,6 +68,10 @@ CORES_LOW = Entry(
     "Assign at least two cores to the container or virtual machine. The triggers `continuous` and `real "
     "time` require them.",
 )
+CLASS_DATA_FAILED = Entry(
+    "Could not make the archive of Spark's classes: {reason}.",
+    "Spark starts without it. Run `headwater doctor --class-data` to try again.",
+)
 RUN_DIR_UNWRITABLE = Entry(
     "Could not write to the run directory {path}: {reason}.",
     "Set `run_dir` in the pipeline to a writable directory.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from headwater.connectors.files.admission import (
     Admission,
     AdmissionRecord,
     Admissions,
+    FileStamp,
     place_of,
 )
 from headwater.errors import CheckpointError, Problem
@@ -292,3 +293,39 @@ def test_the_place_of_an_admission_is_what_it_is_about(shop: Shop, tmp_path: Pat
     shop.admission()
     assert place_of(str(shop.kept)) == str(shop.folder)
     assert place_of(str(shop.folder)) == str(shop.folder)
+
+
+def test_a_look_costs_what_is_new(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        shop.put(f"{number}.x")
+    shop.put("worse.x", "bad")
+    admission = shop.admission()
+    admission.start()
+    formatted, line = list[str](), module._line
+
+    def noted(path: str, stamp: FileStamp) -> str:
+        formatted.append(path)
+        return line(path, stamp)
+
+    monkeypatch.setattr(module, "_line", noted)
+    new = shop.put("new.x")
+    stamps, stamps_of = list[list[str]](), admission._stamps
+
+    def asked(paths: Iterable[str]) -> dict[str, FileStamp]:
+        stamps.append(sorted(paths))
+        return stamps_of(stamps[-1])
+
+    monkeypatch.setattr(admission, "_stamps", asked)
+    admission.catch_up()
+    # Admitted files are listed by name only.
+    assert stamps == [[str(new), str(shop.folder / "worse.x")]]
+    stand_in = str(shop.kept / "rejected")
+    assert [path for path in formatted if not path.startswith(stand_in)] == [str(new)]
+    assert (len(shop.listed()), shop.listed().count(f"file://{new}")) == (52, 1)
+    # What is stored is what a new start reads.
+    record = AdmissionRecord(shop.kept, "")
+    record.read()
+    assert (record.files, record.stand_ins) == (admission.record.files, admission.record.stand_ins)
+    (shop.folder / "7.x").unlink()
+    admission.catch_up()
+    assert len(shop.listed()) == 51

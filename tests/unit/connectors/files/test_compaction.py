@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 
-from headwater.checkpoint import LocalStore, SinkLog
+from headwater.checkpoint import LocalStore, SinkLog, file_logs
 from headwater.connectors.contract import Tick
 from headwater.connectors.files import FilesSink
 from headwater.connectors.files.compaction import (
@@ -195,9 +195,32 @@ def test_empty_files_are_left_out_and_a_moved_folder_is_told(tmp_path: Path) -> 
     sink.look()
     assert [file["path"] for file in sink.manifest["files"]] == ["kind=a b/part-0.txt"]
     log.write_text(log.read_text().replace("my%20out", "elsewhere"))
+    sink.restart()
     with pytest.raises(CheckpointError) as error:
         sink.look()
     assert [problem.code for problem in error.value.problems] == ["HW-SINK-LOG-PATH-INVALID"]
+
+
+def test_a_batch_costs_what_is_new_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink(tmp_path, min_files=10_000)
+    sink.run(*range(60))
+    sink.look()
+    parsed, parse = list[str](), file_logs.json_object
+
+    def noted(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(file_logs, "json_object", noted)
+    written = sink.task._manifest._entries
+    for batch in range(60, 63):
+        sink.run(batch)
+        parsed.clear()
+        sink.look()
+        # A batch has two files. Only a new compact file is searched for small files as a whole.
+        assert len([line for line in parsed if '"path"' in line]) == (2 if batch != 62 else 2 + 126)
+    assert sink.task._manifest._entries is written
+    assert [file["path"] for file in sink.manifest["files"]] == sink.listed()
 
 
 def test_small_files_of_each_folder_become_one_and_go_after_an_hour(tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from headwater.connectors.files.folders import (
     Folders,
     base_of,
     common_base,
+    files_at,
+    ignored_at,
     local_files,
     look,
+    paths_at,
     waiting_at,
 )
 from headwater.spec import Column
@@ -155,3 +158,14 @@ def test_what_is_elsewhere_or_not_there(tmp_path: Path) -> None:
     found = waiting_at((f"{tmp_path}/none/*",), NONE, {})
     assert found
     assert (found.files, found.batches) == (0, 1)
+
+
+def test_links_that_lead_nowhere_are_not_listed_and_hide_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("1")
+    (tmp_path / "linked").symlink_to("file")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "dangling").symlink_to("nothing")
+    (tmp_path / "archive").mkdir()
+    assert sorted(paths_at(str(tmp_path))) == [f"{tmp_path}/file", f"{tmp_path}/linked"]
+    assert sorted(path for path, _ in files_at(str(tmp_path))) == [f"{tmp_path}/file", f"{tmp_path}/linked"]
+    assert ignored_at([str(tmp_path)]) == (f"{tmp_path}/archive",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from headwater.connectors.files import FilesSink
-from headwater.connectors.files.sink import stored_schema
+from headwater.connectors.files.sink import stored_batch, stored_schema
 
 
 def held(format: str, read: StructType, written: StructType) -> StructType | None:
@@ -56,3 +58,49 @@ def test_an_avro_file_holds_small_integers_as_int() -> None:
 @pytest.mark.parametrize("format", ["orc", "parquet"])
 def test_other_files_hold_what_they_say(format: str) -> None:
     assert held(format, READ, WRITTEN) == StructType([*READ.fields, WRITTEN["day"]])
+
+
+def test_one_file_shows_the_schema_of_a_sink_with_many(tmp_path: Path) -> None:
+    """Reading the directory would read the whole log, at each start."""
+    log, made = tmp_path / "_spark_metadata", {"isDir": False, "modificationTime": 1, "action": "add"}
+    log.mkdir()
+    files = [
+        {"path": f"file://{tmp_path}/day=1/{number}.parquet", "size": int(number != 4), **made}
+        for number in range(6)
+    ]
+    (log / "9.compact").write_text("\n".join(["v1", *map(json.dumps, files[:3])]))
+    (log / "10").write_text("\n".join(["v1", *map(json.dumps, files[3:])]))
+    (tmp_path / "day=1").mkdir()
+    # The last file was deleted, and the one before is empty.
+    for number in range(5):
+        (tmp_path / f"day=1/{number}.parquet").touch()
+
+    loaded, given = list[str](), dict[str, str]()
+
+    def load(path: str) -> SimpleNamespace:
+        loaded.append(path)
+        return SimpleNamespace(schema=READ)
+
+    reader = SimpleNamespace(load=load)
+    reader.options = lambda **options: reader
+
+    def option(key: str, value: str) -> SimpleNamespace:
+        given[key] = value
+        return reader
+
+    reader.option = option
+    spark: Any = SimpleNamespace(read=SimpleNamespace(format=lambda name: reader))
+    sink = FilesSink.model_validate({"path": str(tmp_path), "format": "parquet", "partition_by": "day"})
+    assert stored_schema(spark, sink, WRITTEN) == StructType([*READ.fields, WRITTEN["day"]])
+    assert loaded == [str(tmp_path / "day=1/3.parquet")]
+    assert given == {"basePath": str(tmp_path)}
+
+
+def test_the_newest_batch_of_a_local_sink_needs_no_calls_into_the_jvm(tmp_path: Path) -> None:
+    sink = FilesSink.model_validate({"path": str(tmp_path), "format": "json"})
+    no_spark: Any = None
+    assert stored_batch(no_spark, sink) is None
+    (tmp_path / "_spark_metadata").mkdir()
+    for name in ("9.compact", ".9.compact.crc", "10", "11"):
+        (tmp_path / "_spark_metadata" / name).touch()
+    assert stored_batch(no_spark, sink) == 11

@@ -1,0 +1,138 @@
+package headwater.files;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.file.FileSystemException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.attribute.PosixFileAttributes;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/**
+ * Hadoop's local files without its child processes.
+ *
+ * <p>Without its native library, Hadoop runs {@code chmod} for each file and directory that it creates, {@code ls}
+ * for permissions, and {@code readlink} for links. Java can do all of this itself. Everything else is Hadoop's.
+ */
+final class RawLocalFiles extends RawLocalFileSystem {
+  /** The attribute with all permission bits; POSIX attributes have no sticky bit. */
+  private static final String MODE = "unix:mode";
+
+  @Override
+  public void setPermission(Path path, FsPermission permission) throws IOException {
+    try {
+      Files.setAttribute(local(path), MODE, (int) permission.toShort());
+    } catch (NoSuchFileException missing) {
+      throw notFound(path, missing);
+    }
+  }
+
+  @Override
+  public FileStatus getFileStatus(Path path) throws IOException {
+    return status(path);
+  }
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    FileStatus found = status(path);
+    return found.isDirectory() ? super.listStatus(path) : new FileStatus[] {found};
+  }
+
+  @Override
+  public FileStatus getFileLinkStatus(Path path) throws IOException {
+    java.nio.file.Path file = local(path);
+    if (!Files.isSymbolicLink(file)) {
+      return status(path);
+    }
+    LocalStatus link = status(path, LinkOption.NOFOLLOW_LINKS);
+    link.setSymlink(new Path(file.resolveSibling(Files.readSymbolicLink(file)).toUri()));
+    return link;
+  }
+
+  private LocalStatus status(Path path, LinkOption... options) throws IOException {
+    java.nio.file.Path file = local(path);
+    try {
+      PosixFileAttributes found =
+          (PosixFileAttributes) Files.readAttributes(file, PosixFileAttributes.class, options);
+      Path qualified = new Path(file.toString()).makeQualified(getUri(), getWorkingDirectory());
+      return new LocalStatus(found, getDefaultBlockSize(path), qualified);
+    } catch (FileSystemException problem) {
+      // For Hadoop, a link that leads nowhere or a path through a file does not exist, for whatever reason.
+      throw file.toFile().exists() ? problem : notFound(path, problem);
+    }
+  }
+
+  private java.nio.file.Path local(Path path) {
+    return pathToFile(path).toPath();
+  }
+
+  private static FileNotFoundException notFound(Path path, IOException cause) {
+    FileNotFoundException problem = new FileNotFoundException("File " + path + " does not exist");
+    problem.initCause(cause);
+    return problem;
+  }
+
+  /** The status of a file; the names of its owner and group are looked up when they are asked for. */
+  private static final class LocalStatus extends FileStatus {
+    private static final long serialVersionUID = 1L;
+
+    private transient PosixFileAttributes attributes;
+
+    LocalStatus(PosixFileAttributes found, long blockSize, Path path) {
+      super(
+          found.isSymbolicLink() ? 0 : found.size(),
+          found.isDirectory(),
+          1,
+          blockSize,
+          found.lastModifiedTime().toMillis(),
+          found.lastAccessTime().toMillis(),
+          FsPermission.valueOf("-" + PosixFilePermissions.toString(found.permissions())),
+          null,
+          null,
+          path);
+      this.attributes = found;
+    }
+
+    @Override
+    public String getOwner() {
+      load();
+      return super.getOwner();
+    }
+
+    @Override
+    public String getGroup() {
+      load();
+      return super.getGroup();
+    }
+
+    // Not private: the compiler makes private methods static and renames them, and Java would not find the second.
+    synchronized void load() {
+      if (attributes != null) {
+        setOwner(attributes.owner().getName());
+        setGroup(attributes.group().getName());
+        attributes = null;
+      }
+    }
+
+    /** Another process gets a plain status. */
+    protected Object writeReplace() throws IOException {
+      return new FileStatus(
+          getLen(),
+          isDirectory(),
+          getReplication(),
+          getBlockSize(),
+          getModificationTime(),
+          getAccessTime(),
+          getPermission(),
+          getOwner(),
+          getGroup(),
+          isSymlink() ? getSymlink() : null,
+          getPath());
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package headwater.queries;
+
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.apache.spark.util.AccumulatorV2;
+import scala.Option;
+
+/**
+ * Knows how many rows each batch of a streaming query passed to its sink, from the metrics of Spark's own operators.
+ *
+ * <p>Spark calls this after each batch with its plan, on a thread of its own. The topmost operator that counts its rows
+ * has the number: the operators above it keep every row.
+ */
+public final class OutputRows extends SparkListener {
+  private static final int KEPT = 1000;
+  private static final String METRIC = "numOutputRows";
+  private static final Set<String> KEEP_ROWS =
+      new HashSet<String>(
+          Arrays.asList(
+              new String[] {
+                "WholeStageCodegenExec", "InputAdapter", "ProjectExec", "EventTimeWatermarkExec", "CollectMetricsExec"
+              }));
+
+  private final Map<String, Long> found = new HashMap<String, Long>();
+  private final ArrayDeque<String> order = new ArrayDeque<String>();
+
+  @Override
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (!(event instanceof SparkListenerSQLExecutionEnd)) {
+      return;
+    }
+    QueryExecution execution = ((SparkListenerSQLExecutionEnd) event).qe();
+    // Its package differs between versions of Spark.
+    if (execution == null || !execution.getClass().getSimpleName().equals("IncrementalExecution")) {
+      return;
+    }
+    try {
+      Object run = execution.getClass().getMethod("runId", new Class[0]).invoke(execution, new Object[0]);
+      Object batch = execution.getClass().getMethod("currentBatchId", new Class[0]).invoke(execution, new Object[0]);
+      add(run + " " + batch, rowsOf(execution.executedPlan()));
+    } catch (ReflectiveOperationException missing) {
+      // This Spark has no such methods: the number is unknown.
+      return;
+    }
+  }
+
+  /** The number of rows of a batch, or -1 if it is not known after this time. */
+  public synchronized long of(String run, long batch, long millis) throws InterruptedException {
+    String key = run + " " + batch;
+    long deadline = System.currentTimeMillis() + millis;
+    long left = millis;
+    while (!found.containsKey(key) && left > 0) {
+      wait(left);
+      left = deadline - System.currentTimeMillis();
+    }
+    return found.containsKey(key) ? ((Long) found.get(key)).longValue() : -1;
+  }
+
+  synchronized void add(String key, long rows) {
+    if (found.put(key, Long.valueOf(rows)) == null) {
+      order.add(key);
+    }
+    if (order.size() > KEPT) {
+      found.remove(order.remove());
+    }
+    notifyAll();
+  }
+
+  static long rowsOf(SparkPlan plan) {
+    Option metric = plan.metrics().get(METRIC);
+    if (metric.isDefined()) {
+      return ((Long) ((AccumulatorV2) metric.get()).value()).longValue();
+    }
+    return KEEP_ROWS.contains(plan.getClass().getSimpleName()) ? rowsOf((SparkPlan) plan.children().apply(0)) : -1;
+  }
+}

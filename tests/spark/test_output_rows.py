@@ -1,0 +1,95 @@
+"""The rows that each batch writes to files, counted by Spark's own operators or, where they do not, by Headwater."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.events import Event
+from tests.pipelines import batches, feed, rows_of, run_to_its_end, write
+
+PIPELINE = """
+name: counted
+sources:
+  events:
+    connector: files
+    path: in
+    format: json
+    schema: {id: int, k: string, at: timestamp}
+    max_files_per_batch: 1
+    watermark: {column: at, delay: 1 minute}
+  checked:
+    connector: files
+    path: in
+    format: json
+    schema: {id: int not null, k: string, at: timestamp}
+    max_files_per_batch: 1
+    bad_rows: drop
+tables:
+  filtered: SELECT id, upper(k) AS k FROM events WHERE id % 5 <> 0
+  named: {python: "tables.py:named"}
+  windows: SELECT window.start, k, count(*) AS number FROM events GROUP BY window(at, '1 minute'), k
+  busy: SELECT start, k FROM windows WHERE number > 4
+  twice: SELECT id, k FROM events UNION ALL SELECT id, k FROM events WHERE id = 1
+  some: SELECT id, k FROM events LIMIT 14
+  unique: {reads: events, deduplicate: [id], within: watermark}
+sinks:
+  filtered:
+    {reads: filtered, connector: files, path: filtered, format: parquet, partition_by: [k], trigger: available now}
+  named: {reads: named, connector: files, path: named, format: json, trigger: available now}
+  checked: {reads: checked, connector: files, path: checked, format: json, trigger: available now}
+  windows: {reads: windows, connector: files, path: windows, format: json, trigger: available now}
+  busy: {reads: busy, connector: files, path: busy, format: json, trigger: available now}
+  twice: {reads: twice, connector: files, path: twice, format: json, trigger: available now}
+  some: {reads: some, connector: files, path: some, format: json, trigger: available now}
+  unique: {reads: unique, connector: files, path: unique, format: json, trigger: available now}
+"""
+TABLES = """
+from pyspark.sql.functions import udf
+
+
+def named(events):
+    return events.where(udf(lambda k: k == "a", "boolean")("k")).select("id", "k")
+"""
+OBSERVED = {"twice", "some", "unique"}
+"""Spark's operators do not have the number of these."""
+SINKS = ("filtered", "named", "checked", "windows", "busy", "twice", "some", "unique")
+ROWS = {
+    # Ids 0 to 10 are in each of four files, and a row without an id; every file is an hour later.
+    "filtered": [8, 8, 8, 8],
+    "named": [6, 6, 6, 6],
+    "checked": [11, 11, 11, 11],
+    "twice": [13, 13, 13, 13],
+    "some": [12, 2, 0, 0],
+}
+
+
+@pytest.mark.feature("G1", part="rows out of file sinks")
+def test_the_rows_of_every_batch_are_those_in_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    file = write(tmp_path, PIPELINE)
+    write(tmp_path, TABLES, "tables.py")
+    for hour in range(4):
+        rows = [{"id": each, "k": "ab"[each % 2], "at": f"2026-01-01T0{hour}:00:00Z"} for each in range(11)]
+        feed(
+            tmp_path / "in",
+            str(hour),
+            [*rows, {"k": "b", "at": f"2026-01-01T0{hour}:00:00Z"}],
+            at=hour + 1000,
+        )
+    events: list[Event] = []
+    assert run_to_its_end(file, events).exit_code == 0
+    written = {name: [each.rows_out for each in batches(events, name)] for name in SINKS}
+    assert {name: sum(filter(None, rows)) for name, rows in written.items()} == {
+        name: sum(rows_of(spark, tmp_path / name, "parquet" if name == "filtered" else "json").values())
+        for name in written
+    }
+    assert {name: rows for name, rows in written.items() if name in ROWS} == ROWS
+    observed = {
+        name
+        for name in SINKS
+        for event in batches(events, name)
+        if "headwater" in (event.progress.get("observedMetrics") or {})
+    }
+    assert observed == OBSERVED
