@@ -6,6 +6,7 @@ import argparse
 import importlib
 import importlib.util
 import pkgutil
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -48,6 +49,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="directory of the results")
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     arguments = parser.parse_args()
+    # An exception ends the jobs and servers that a benchmark has started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if arguments.list:
         print("\n".join(f"{name:16} {benchmark(name).title}" for name in names()))
         return 0

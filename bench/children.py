@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.variants import Settings
@@ -30,6 +30,8 @@ from bench.variants import Settings
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_SECONDS = 1800.0
 POLL_SECONDS = 0.02
+USAGE_SECONDS = 1.0
+"""The longest time between two readings of the usage, from the first commit on."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SUBREAPER = 36
@@ -76,8 +78,13 @@ class JobRun:
     batches: Sequence[Batch] = ()
     commits: Mapping[int, Usage] = field(default_factory=dict)
     """The usage when the commit of a batch was seen."""
-    peak_bytes: int = 0
-    """The largest memory of the tree that was seen at a commit."""
+    usages: Sequence[Usage] = ()
+    """The usage at each commit that was seen, and at least each second after the first one."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """The largest memory of the tree that was seen."""
+        return max((usage.jvm_bytes + usage.python_bytes for usage in self.usages), default=0)
 
     @property
     def rows(self) -> int:
@@ -150,7 +157,7 @@ def run_command(
             start_new_session=True,
         )
         try:
-            commits = _watch(process.pid, commit_log, began, timeout)
+            commits, usages = _watch(process.pid, commit_log, began, timeout)
             seconds = time.monotonic() - began
             cpu = _reap(process, before, timeout)
         except BaseException:
@@ -160,8 +167,7 @@ def run_command(
     if process.returncode not in codes:
         shown = " ".join(command)[:500]
         raise JobFailed(f"{shown}: exited with code {process.returncode}:\n{excerpt(text)}")
-    peak = max((usage.jvm_bytes + usage.python_bytes for usage in commits.values()), default=0)
-    return JobRun(seconds, cpu, text, commits=commits, peak_bytes=peak)
+    return JobRun(seconds, cpu, text, commits=commits, usages=usages)
 
 
 def run_headwater(
@@ -169,15 +175,17 @@ def run_headwater(
     folder: Path,
     *arguments: str,
     query: str = "out",
+    command: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
     timeout: float = LONGEST_SECONDS,
 ) -> JobRun:
-    """Run a pipeline with `headwater run`; its triggers or an option must end the run."""
+    """Run a pipeline with `headwater run`, or another `command`; its triggers or an option must end the run."""
     file = folder / "pipeline.yml"
     file.write_text(pipeline, encoding="utf-8")
-    command = [str(Path(sys.executable).parent / "headwater"), "run", "--json", *arguments, str(file)]
+    run = [str(Path(sys.executable).parent / "headwater"), "run", "--json"]
+    words = [*(command or run), *arguments, str(file)]
     commits = folder / ".headwater" / "checkpoints" / query / "commits"
-    done = run_command(command, folder, commit_log=commits, environ=environ, timeout=timeout)
+    done = run_command(words, folder, commit_log=commits, environ=environ, timeout=timeout)
     events = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
     reports = [each["progress"] for each in events if is_progress(each) and each["query"] == query]
     return _with_batches(done, reports)
@@ -216,7 +224,7 @@ def _with_batches(done: JobRun, reports: Iterable[Mapping[str, object]]) -> JobR
     batches = [batch_of(report) for report in reports]
     # A query that looks for data and finds none also reports, with the number of the batch before.
     executed = [batch for batch in batches if "addBatch" in batch.durations]
-    return JobRun(done.seconds, done.cpu_seconds, done.output, executed, done.commits, done.peak_bytes)
+    return replace(done, batches=executed)
 
 
 def batch_of(report: Mapping[str, object]) -> Batch:
@@ -283,22 +291,28 @@ def _stat(pid: int) -> tuple[str, list[str]] | None:
     return name, rest.split()
 
 
-def _watch(pid: int, commit_log: Path | None, began: float, timeout: float) -> dict[int, Usage]:
-    """Note the usage at each commit until the process ends; it stays a zombie, so that its CPU time is kept."""
+def _watch(
+    pid: int, commit_log: Path | None, began: float, timeout: float
+) -> tuple[dict[int, Usage], list[Usage]]:
+    """Read the usage at each commit, and each second after the first one, until the process ends; it stays a zombie,
+    so that its CPU time is kept. Returns the usage by commit, and all readings."""
     seen: dict[int, Usage] = {}
+    usages: list[Usage] = []
     end = os.pidfd_open(pid)
     try:
         ended = select.poll()
         ended.register(end, select.POLLIN)
         while not ended.poll(1000 * POLL_SECONDS):
-            if time.monotonic() - began > timeout:
+            elapsed = time.monotonic() - began
+            if elapsed > timeout:
                 raise JobFailed(f"the job did not end within {timeout:g} s")
             newest = max(_committed(commit_log), default=-1) if commit_log else -1
-            if newest >= 0 and newest not in seen:
-                seen[newest] = usage(pid, began)
+            if newest >= 0 and (newest not in seen or elapsed - usages[-1].at >= USAGE_SECONDS):
+                usages.append(usage(pid, began))
+                seen.setdefault(newest, usages[-1])
     finally:
         os.close(end)
-    return seen
+    return seen, usages
 
 
 def _committed(commit_log: Path) -> list[int]:

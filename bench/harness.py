@@ -351,8 +351,7 @@ def run(
     print(f"{benchmark.title}: {benchmark.description}", flush=True)
     measured: list[CaseResult] = []
     failed: list[str] = []
-    environment = getattr(benchmark, "environment", nullcontext)
-    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as scratch, environment():
+    with tempfile.TemporaryDirectory(prefix="headwater-bench-") as scratch, benchmark.environment():
         for case in benchmark.cases(quick):
             if pattern not in case.name:
                 continue
@@ -364,8 +363,7 @@ def run(
                 failed.append(case.name)
                 continue
             print("\n".join(lines(measured[-1])), flush=True)
-    across = getattr(benchmark, "outcomes", lambda results: ())
-    outcomes = [] if pattern or failed else list(across(measured))
+    outcomes = [] if pattern or failed else list(benchmark.outcomes(measured))
     for outcome in outcomes:
         print(outcome)
     document = to_json(benchmark, measured, outcomes, before | {"quick": quick, "rounds": rounds})

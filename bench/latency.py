@@ -42,9 +42,9 @@ START_SECONDS = 120.0
 STOP_SECONDS = 30.0
 LIMIT_MS = 5.0
 KAFKA_ALONE = "Kafka alone"
-UNPACED, PACED, CONTINUOUS = "unpaced", "every 100 milliseconds", "continuous 5 seconds"
+DEFAULT, PACED, CONTINUOUS = "default", "every 100 milliseconds", "continuous 5 seconds"
 REAL_TIME, RARE_COMMITS = "real time 5 seconds", "real time 5 minutes"
-TRIGGERS = (UNPACED, PACED, CONTINUOUS, REAL_TIME, RARE_COMMITS)
+TRIGGERS = (DEFAULT, PACED, CONTINUOUS, REAL_TIME, RARE_COMMITS)
 """The triggers, as pipelines name them."""
 PIPELINE = """
 name: latency
@@ -134,7 +134,7 @@ def headwater_job(trigger: str) -> Job:
     def command(folder: Path, topics: Topics) -> Command:
         file = folder / "pipeline.yml"
         mode = "update" if trigger in (REAL_TIME, RARE_COMMITS) else "append"
-        written = "" if trigger == UNPACED else f"trigger: {trigger}"
+        written = "" if trigger == DEFAULT else f"trigger: {trigger}"
         file.write_text(PIPELINE.format(mode=mode, trigger=written, **topics.as_dict()), encoding="utf-8")
         return Command([str(Path(sys.executable).parent / "headwater"), "run", "--json", str(file)])
 
@@ -341,7 +341,7 @@ _NOTES = {
 def _jobs(trigger: str) -> dict[str, Job | None]:
     """The jobs of a case, by variant; None: no job, the client reads its own events."""
     jobs: dict[str, Job | None] = {HEADWATER: headwater_job(trigger), SAME: spark_job(trigger, SAME)}
-    if trigger == UNPACED:
+    if trigger == DEFAULT:
         jobs[GUIDE] = spark_job(trigger, GUIDE)
     if trigger == REAL_TIME:
         jobs |= {peer.title: peer_job(key) for key, peer in peers().items()}

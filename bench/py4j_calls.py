@@ -45,9 +45,10 @@ TIMED = frozenset(
         "batchId",
         "durationMs",
         "containsKey",
+        "release",
     }
 )
-"""Methods that Headwater calls as time passes, not with each batch: is the query alive, was an event lost?"""
+"""Calls by time, not by batch: is the query alive, was an event lost, and objects that Python's collector frees."""
 
 
 @contextmanager
@@ -79,7 +80,8 @@ class Calls(Benchmark):
     name = "py4j-calls"
     title = "Calls into the JVM per batch"
     description = (
-        "A stateful query over small files. Calls by time (is the query alive?) are listed separately."
+        "A stateful query over small files. Calls by time (is the query alive, which objects are free?) are listed "
+        "separately."
     )
 
     def cases(self, quick: bool) -> Iterable[Case]:

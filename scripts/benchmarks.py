@@ -25,6 +25,8 @@ ORDER = (
     "nexmark-peers",
     "yahoo",
     "latency",
+    "observers",
+    "history",
     "declarative",
     "startup",
     "growth",
@@ -94,6 +96,7 @@ def _target(title: str, outcome: Outcome) -> tuple[str, ...]:
 def _sections(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for document in found:
         cases, _ = from_json(document)
+        rounds = document["facts"]["rounds"]
         yield from (
             f"## {document['title']}",
             "",
@@ -105,10 +108,10 @@ def _sections(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if failed := document.get("failed"):
             yield from (f"**Failed, and therefore without results:** {', '.join(failed)}.", "")
         if len(cases) > SEPARATE_TABLES:
-            yield from _one_table(cases)
+            yield from _one_table(cases, rounds)
             continue
         for case in cases:
-            yield from (f"### {case.name}", "", *_case(case))
+            yield from (f"### {case.name}", "", *_case(case, rounds))
 
 
 def facts(document: Mapping[str, Any]) -> str:
@@ -123,22 +126,22 @@ def facts(document: Mapping[str, Any]) -> str:
         f"PySpark {given['spark']}",
         f"Python {given['python']}",
         f"Headwater {given['headwater']}",
-        f"{given['rounds']} rounds",
+        count_of(given["rounds"], "round"),
         f"load before the run {given['load_before']:g}",
     ]
     return sentence(", ".join(parts)) + (" **Quick run: not a measurement.**" if given["quick"] else "")
 
 
-def _case(case: CaseResult) -> Iterator[str]:
+def _case(case: CaseResult, rounds: int) -> Iterator[str]:
     details = list(dict.fromkeys(name for each in case.variants for name in each.details))
     head = ("variant", f"median, {case.unit}", "spread", f"CPU, {case.cpu_unit}", "ratio", "lost", *details)
     if case.note:
         yield from (text(sentence(case.note)), "")
     yield from table(head, [_row(case, each, details) for each in case.variants])
-    yield from _notes(case)
+    yield from (line for note in _notes(case, rounds) for line in (note, ""))
 
 
-def _one_table(cases: Sequence[CaseResult]) -> Iterator[str]:
+def _one_table(cases: Sequence[CaseResult], rounds: int) -> Iterator[str]:
     """All cases in one table, with the details that every variant has."""
     shown = [each for case in cases for each in case.variants if each.samples]
     details = (
@@ -150,7 +153,8 @@ def _one_table(cases: Sequence[CaseResult]) -> Iterator[str]:
     notes = dict.fromkeys(f"{case.name}: {sentence(case.note)}" for case in cases if case.note)
     yield from (line for note in notes for line in (f"- {text(note)}",))
     yield ""
-    yield from dict.fromkeys(line for case in cases for line in _notes(case))
+    of_variants = dict.fromkeys(note for case in cases for note in _notes(case, rounds))
+    yield from (line for note in of_variants for line in (note, ""))
 
 
 def _row(case: CaseResult, each: VariantResult, details: Sequence[str]) -> tuple[str, ...]:
@@ -165,18 +169,15 @@ def _row(case: CaseResult, each: VariantResult, details: Sequence[str]) -> tuple
     return each.name, number(each.median), f"{number(low)}–{number(high)}", used, ratio, lost, *figures
 
 
-def _notes(case: CaseResult) -> Iterator[str]:
-    """What a row needs to be understood: why a variant is missing, or on what it is compared."""
-    most = max((len(each.samples) for each in case.variants), default=0)
+def _notes(case: CaseResult, rounds: int) -> Iterator[str]:
+    """What a row needs to be understood: why a variant is missing, on what it is compared, and its rounds if the
+    benchmark has another number of them."""
     for each in case.variants:
         if each.unavailable:
-            yield from (f"{each.name}: not available: {text(sentence(each.unavailable))}", "")
-        elif each.note or len(each.samples) < most:
-            rounds = len(each.samples)
-            yield from (
-                f"{each.name}: {text(', '.join(filter(None, [each.note, count_of(rounds, 'round')])))}.",
-                "",
-            )
+            yield f"{each.name}: not available: {text(sentence(each.unavailable))}"
+        elif each.note or len(each.samples) != rounds:
+            parts = [each.note, count_of(len(each.samples), "round")]
+            yield f"{each.name}: {text(', '.join(filter(None, parts)))}."
 
 
 def main(arguments: Sequence[str]) -> int:

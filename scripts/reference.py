@@ -34,6 +34,7 @@ from scripts.contract import ROOT
 from scripts.markdown import anchor, first_line, paragraph, sentence, table, text
 from scripts.modes import modes_page
 from scripts.reference_errors import errors_page
+from scripts.reference_metrics import metrics_page
 from scripts.reference_python import python_page
 from scripts.reference_rules import checks_page
 
@@ -53,6 +54,13 @@ KINDS: Mapping[object, str] = {
 }
 PLURALS = {"string": "strings", "integer": "integers", "number": "numbers", "boolean": "booleans"}
 SUPPRESS = "[object](../build/validate.md#suppress-a-finding)"
+RESTART = "`never` or [object](../operate/restarts.md)"
+ON_OTHER_PAGES = {
+    "alerts": "[object](../operate/health.md)",
+    "history": "[object](../operate/history.md)",
+    "restart": RESTART,
+}
+"""The keys of the whole pipeline whose values are explained on other pages."""
 NAMED_THINGS = {part: f"[object](#{part})" for part in ("functions", "sources", "tables", "sinks")}
 POSITION_KEYS = (
     (
@@ -93,6 +101,7 @@ def pages() -> dict[str, str]:
         "reference/output-mode-matrix.md": modes_page(),
         "reference/checks.md": checks_page(),
         "reference/errors.md": errors_page(),
+        "reference/metrics.md": metrics_page(),
     }
     return {path: "\n".join([NOTE, "", *lines]).rstrip("\n") + "\n" for path, lines in made.items()}
 
@@ -159,7 +168,7 @@ def choice_words(node: dict[str, Any]) -> str:
 
 
 def default_words(default: object) -> str:
-    if default is None or default in ([], {}):
+    if default is None or default == [] or isinstance(default, dict):
         return ""
     if isinstance(default, int) and default >= 1 << 20 and not default % (1 << 20):
         return f"`{default >> 20} MB`"
@@ -186,7 +195,11 @@ def pipeline_page() -> Iterator[str]:
     yield "This is the file that `headwater init` creates:"
     made = TEMPLATES / PROJECTS["word-count"].folder / "pipeline.yml"
     yield from ("", "```yaml", made.read_text(encoding="utf-8").rstrip(), "```", "")
-    yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS, suppress=SUPPRESS))
+    yield from (
+        "## Top level",
+        "",
+        *keys_table(PipelineKeys, **NAMED_THINGS, **ON_OTHER_PAGES, suppress=SUPPRESS),
+    )
     yield "Names of functions, sources, tables and sinks consist of letters, digits and `_`. They do not start with"
     yield "a digit. A source and a table cannot have the same name."
     yield from ("", "## Functions", "")
@@ -209,7 +222,12 @@ def pipeline_page() -> Iterator[str]:
     yield "Every sink has these keys, and the keys of its [connector](connectors.md). Each sink is a separate"
     yield "streaming query. See [Query isolation](../concepts/query-isolation.md),"
     yield "[Output modes](../concepts/output-modes.md) and [Triggers](../concepts/triggers.md)."
-    yield from ("", *keys_table(SinkKeys, connector=one_of("sink"), suppress=SUPPRESS), "## Watermarks", "")
+    yield from (
+        "",
+        *keys_table(SinkKeys, connector=one_of("sink"), restart=RESTART, suppress=SUPPRESS),
+        "## Watermarks",
+        "",
+    )
     yield "Set `watermark` on a source, or on the table that computes the event-time column. See"
     yield from ("[Event time](../concepts/event-time.md).", "", *keys_table(Watermark))
     yield from VALUES.splitlines()

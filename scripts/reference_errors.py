@@ -66,12 +66,15 @@ SECTIONS = {
     "`headwater doctor`.",
     "Clusters": "Problems with the executors of a cluster. See [Deploy](../operate/deploy.md).",
     "Development servers": "Problems with `headwater dev`. See [Local Kafka](../connectors/local-kafka.md).",
+    "Alerts": "Conditions of a running query that need attention. See [Health and alerts](../operate/health.md).",
     "Notices": "Events that a run logs. No action is needed.",
 }
 """The sections of the page in order, each with its first sentence."""
 
 MODULES = {
+    "alerts": "Alerts",
     "connectors": "Connectors",
+    "control": "Running",
     "environment": "Environment",
     "notices": "Notices",
     "pipelines": "Pipeline files",

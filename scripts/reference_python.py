@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 import headwater
 from headwater.api.plain import QueryChecked
+from headwater.api.remote import RemoteQuery, RemoteRun
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.connectors import all_connectors
@@ -24,6 +25,7 @@ from headwater.errors import HeadwaterError
 from headwater.loaders.json_schema import keys_of
 from headwater.loaders.keys import PipelineKeys, Places, TableKeys
 from headwater.runtime.handles import Query
+from headwater.runtime.watch import Watch
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
 from headwater.testing import conformance
 from headwater.testing.stream_test import StreamTest, StreamTestRun
@@ -54,6 +56,7 @@ INTERNAL = frozenset(
         "Pipeline.copied",
         "Pipeline.of_file",
         "Pipeline.spec",
+        "Run.notify",
         "Run.reason_to_end",
         "StreamTestRun.begin",
         "StreamTestRun.close",
@@ -73,6 +76,7 @@ KEYS: Mapping[str, type[BaseModel]] = {
 
 DESCRIPTIONS: Mapping[str, str] = {
     # Parameters of several functions.
+    "*.metrics": "Address of an endpoint for [Prometheus](../operate/metrics.md): `PORT` or `HOST:PORT`.",
     "*.conf": "Spark settings, by name. They override the settings of the pipeline.",
     "*.master": "Spark master, such as `local[4]` or `spark://host:7077`.",
     "*.spark_ui": "Enable the Spark UI.",
@@ -88,9 +92,17 @@ DESCRIPTIONS: Mapping[str, str] = {
     "hw.connector.name": "Name of an installed connector.",
     "hw.connector.keys": "Keys of the connector.",
     "hw.load.file": "Path of the pipeline: `pipeline.yml`, `pipeline.py`, or `pipeline.py:name`.",
+    "hw.connect.run": "Pipeline file or run directory.",
+    "hw.watch.spark": "Session whose queries are watched. Default: the active session.",
+    "hw.watch.name": "Name in `headwater status`. Default: the name of the Spark application.",
+    "hw.watch.run_dir": "Directory for the history and the control socket.",
+    "hw.watch.on_event": "Function that receives every [event](events.md).",
+    "hw.watch.alerts": "Thresholds of [alerts](../operate/health.md), as in a pipeline.",
+    "hw.watch.history": "How much [history](../operate/history.md) is kept, as in a pipeline.",
     "hw.secret.name": "Name of the secret, as in `${secret:NAME}`.",
     # Checks and runs.
     "Pipeline.start.fail_fast": "Stop all queries when one fails. By default, the other queries continue.",
+    "Pipeline.start.restarts": "Restart failed queries as `restart` in the pipeline says. Default: true.",
     "Pipeline.start.until_idle": "Process all available data, stop, and then return.",
     "Pipeline.start.stop_timeout": "Seconds to wait for running batches when the run stops. Default: 60.",
     "Pipeline.start.on_event": "Function that receives every [event](events.md) of the run.",
@@ -123,6 +135,19 @@ DESCRIPTIONS: Mapping[str, str] = {
     "Run.is_active": "Whether a query is running.",
     "Run.query.name_or_id": "Name of the sink, or ID of the query.",
     "Run.stop.timeout": "Seconds to wait for running batches. Default: the `stop_timeout` of the run.",
+    "RemoteRun.id": "ID of the run.",
+    "RemoteRun.query.name_or_id": "Name of the sink, or ID of the query.",
+    "RemoteRun.wait_until.condition": "Function that receives the status and returns whether to stop waiting.",
+    "RemoteRun.sql.query": "SELECT over the tables of sinks.",
+    "RemoteRun.sql.max_rows": "Maximum number of rows.",
+    "RemoteRun.events.since": "Time of the oldest event.",
+    "RemoteRun.events.query": "Only the events of this query.",
+    "RemoteRun.events.follow": "Also return later events, until this `threading.Event` is set.",
+    "RemoteRun.logs.names": "Names of the log files.",
+    "RemoteRun.logs.lines": "Number of existing lines of each file.",
+    "RemoteRun.logs.follow": "Also return later lines, until this `threading.Event` is set.",
+    "RemoteQuery.name": "Name of the query, which is the name of its sink.",
+    "Watch.id": "ID of this watch, shown as the run ID in `headwater status`.",
     "Run.sql.query": "SELECT over the tables of `memory` sinks.",
     # Testing.
     "stream_test.subject": "Function from DataFrames to a DataFrame, or path of a pipeline file.",
@@ -162,7 +187,7 @@ def python_page() -> Iterator[str]:
         yield from described(f"hw.{name}", getattr(headwater, name))
         if name == "HeadwaterError":
             yield from error_classes()
-    for thing in (Query, Finding, QueryChecked, ExplainResult, BatchResult):
+    for thing in (Query, RemoteRun, RemoteQuery, Watch, Finding, QueryChecked, ExplainResult, BatchResult):
         yield from described(thing.__name__, thing)
     yield from fixture_lines()
     yield from ("## headwater.testing.conformance", "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +12,16 @@ import pytest
 os.environ.setdefault("HEADWATER_CLASS_DATA", "off")
 
 pytest_plugins = ["tests.feature_report"]
+# As in a terminal: under `nohup`, every child ignores the signal.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """`headwater status` of the user lists no runs of tests, which also start processes."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADWATER_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from headwater.api.batch import run_batch
 from headwater.api.results import RunResult
-from headwater.api.run import run
+from headwater.api.run import Output, run
+from headwater.checkpoint import LocalStore, SinkLog
 from headwater.engine.launch import artifacts_of, jar_store
 from headwater.engine.pipeline_file import load
 from headwater.engine.session import add_to
@@ -54,29 +56,24 @@ def run_until_idle(file: Path, events: list[Event] | None = None, **options: Any
     """Run a pipeline until nothing is left to read."""
     seen = events if events is not None else []
     lines: list[str] = []
-    return run(
-        file,
-        RunOptions(until_idle=True, **options),
-        limit=LONGEST,
-        emit=seen.append,
-        stdout=lines.append,
+    (result,) = run(
+        [file], RunOptions(until_idle=True, **options), Output(seen.append, lines.append), limit=LONGEST
     )
+    return result
 
 
 def run_to_its_end(file: Path, events: list[Event] | None = None) -> RunResult:
     """Run a pipeline whose queries end by themselves."""
     seen = events if events is not None else []
-    return run(file, RunOptions(), limit=LONGEST, emit=seen.append, stdout=lambda line: None)
+    (result,) = run([file], RunOptions(), Output(seen.append, lambda line: None), limit=LONGEST)
+    return result
 
 
 def run_while(file: Path, steer: Callable[[Run], None], events: list[Event]) -> None:
     """Start a pipeline, let `steer` do something with it, then stop it between two batches."""
-    running, session = start(load(file), RunOptions(), events.append, lambda line: None)
-    try:
-        with running:
-            steer(running)
-    finally:
-        session.jvm.stop()
+    running = start(load(file), RunOptions(), events.append, lambda line: None)
+    with running:
+        steer(running)
     running.raise_for_failure()
 
 
@@ -110,6 +107,13 @@ def rows_of(
     reader = spark.read.format(format)
     frame = (reader.schema(schema) if schema else reader).load(str(folder))
     return Counter(tuple(row) for row in frame.collect())
+
+
+def committed(folder: Path, column: str = "id") -> Counter[Any]:
+    """A column of the rows that a sink of JSON files has committed, as a multiset, without Spark."""
+    files = (urlsplit(file.path).path for file in SinkLog(LocalStore(folder)).files())
+    lines = (line for file in files for line in Path(unquote(file)).read_text(encoding="utf-8").splitlines())
+    return Counter(json.loads(line)[column] for line in lines)
 
 
 def with_avro(spark: Any) -> None:

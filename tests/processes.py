@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from headwater.checkpoint.lock import Owner, Process
+from headwater.control.client import RunClient, RunNotActiveError
+from headwater.errors import HeadwaterError
 from tests import short_lives
 
 COMMAND = Path(sys.executable).with_name("headwater")
@@ -110,6 +112,21 @@ def program(folder: Path, *command: str | Path, **environment: str) -> Iterator[
 def headwater(folder: Path, *arguments: str | Path, **environment: str) -> Any:
     """The command in a folder, as a context manager that gives the running Program."""
     return program(folder, COMMAND, *arguments, **environment)
+
+
+def status_of(folder: Path) -> dict[str, Any]:
+    """What the run in a folder answers to `headwater status`; nothing before it answers, and after its end."""
+    try:
+        return RunClient(folder / ".headwater").status()
+    except HeadwaterError as error:
+        if not error.retryable and not isinstance(error, RunNotActiveError):
+            raise
+        return {}
+
+
+def queries_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The queries in that status, by name."""
+    return {query["query"]: query for query in status_of(folder).get("queries", ())}
 
 
 def lock_of(folder: Path, sink: str) -> Owner | None:

@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from demo.kafka.ads import Day, Message, Revenue, day, totals
 from headwater.api.quarantine import show
 from headwater.api.results import RunResult
-from headwater.api.run import run
+from headwater.api.run import Output, run
 from headwater.dev import Broker
 from headwater.dev.topics import create_topic
 from headwater.errors import HeadwaterError
@@ -69,7 +69,8 @@ def _taken(error: Any, message: Any = None) -> None:
 def play(demo: Path, servers: str) -> RunResult:
     """Run the pipeline of the demo in a directory until it has caught up."""
     os.environ["KAFKA_BOOTSTRAP_SERVERS"] = servers
-    return run(demo / "pipeline.yml", RunOptions(until_idle=True), limit=None, emit=told, stdout=say)
+    (result,) = run([demo / "pipeline.yml"], RunOptions(until_idle=True), Output(told, say))
+    return result
 
 
 def told(event: Event) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
+    from headwater.api.remote import connect
+    from headwater.api.watch import watch
     from headwater.connectors.catalog import catalog
     from headwater.connectors.connector import connector
     from headwater.connectors.files.call import files
@@ -27,6 +29,7 @@ _MODULES = {
     "Run": "runtime.handles",
     "catalog": "connectors.catalog",
     "check": "api.plain",
+    "connect": "api.remote",
     "connector": "connectors.connector",
     "expect": "loaders.python_form",
     "files": "connectors.files.call",
@@ -36,6 +39,7 @@ _MODULES = {
     "load": "api.pipeline",
     "python": "connectors.python.connector",
     "secret": "values",
+    "watch": "api.watch",
 }
 """Where public names are; the others are connectors for trying things out."""
 
@@ -45,6 +49,7 @@ __all__ = [
     "Run",
     "catalog",
     "check",
+    "connect",
     "connector",
     "console",
     "expect",
@@ -60,6 +65,7 @@ __all__ = [
     "rate_per_batch",
     "secret",
     "socket",
+    "watch",
 ]
 
 

@@ -6,12 +6,16 @@
       checkpoints/<sink>.lock
       checkpoints.lock       the run that uses the directory
       checkpoints.lock.epoch its number, which stays and grows
+      control.json           how other processes reach the run, while it is active
+      control.sock           its socket
       backups/<sink>/        checkpoints from before Headwater changed them
       quarantine/<name>/     quarantined rows of a source or table
       queries/<sink>.json    metadata of the query at its last start
       kafka/<sink>.json      the IDs of the topics whose offsets the checkpoint contains
       kafka/starts/<source>.json    the offsets of `latest`, until every query of the source has started
       findings.json          the findings of the check before the last start
+      history.sqlite         the events, batches and status of past runs
+      spark_metrics/         Spark's own metrics, if they go to CSV files
       schemas/<source>.json  inferred at the first start
       registry/<source>/     which schema IDs were known or unknown when they first arrived
       validated_files/<source>/    which files of a source could be opened, if they are validated first
@@ -33,9 +37,12 @@ from headwater.checkpoint.edits import following_of
 _PIPELINE = "pipeline.json"
 _CHECKPOINTS = "checkpoints"
 _BACKUPS = "backups"
+_CONTROL, _SOCKET = "control.json", "control.sock"
 _QUARANTINE, _ROWS, _REPLAY = "quarantine", "rows", "replayed"
 _QUERIES = "queries"
 _FINDINGS = "findings.json"
+_HISTORY = "history.sqlite"
+_SPARK_METRICS = "spark_metrics"
 _SCHEMAS = "schemas"
 _REGISTRY = "registry"
 _VALIDATED_FILES = "validated_files"
@@ -150,6 +157,16 @@ class RunDirectory:
         """Whether a run has its lock, or was killed and left it behind."""
         return self.checkpoints.with_name(f"{_CHECKPOINTS}.lock").exists()
 
+    @property
+    def control(self) -> Path:
+        """How other processes reach the run."""
+        return self.path / _CONTROL
+
+    @property
+    def control_socket(self) -> Path:
+        """The socket of the run, unless its path is too long for a socket."""
+        return self.path / _SOCKET
+
     def backup(self, sink: str, at: datetime) -> Path:
         """The backup of a checkpoint from before Headwater changed it."""
         return self.path / _BACKUPS / sink / f"{at:%Y%m%dT%H%M%S%f}"
@@ -162,6 +179,16 @@ class RunDirectory:
     def findings(self) -> Path:
         """The findings of the check before the last start."""
         return self.path / _FINDINGS
+
+    @property
+    def history(self) -> Path:
+        """The events, batches and status of past runs."""
+        return self.path / _HISTORY
+
+    @property
+    def spark_metrics(self) -> Path:
+        """Spark's own metrics, one file for each."""
+        return self.path / _SPARK_METRICS
 
     @property
     def logs(self) -> Path:

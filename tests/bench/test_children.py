@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import children
 from bench.children import Batch, JobFailed, JobRun, Usage, batch_of, run_command
 
 BURN = "import time; end = time.process_time() + {seconds}\nwhile time.process_time() < end: pass"
@@ -41,6 +42,26 @@ def test_the_usage_is_noted_at_each_commit(tmp_path: Path) -> None:
     assert 50 <= done.cpu_ms(0, 2) <= 250
     assert done.first_commit < done.seconds
     assert done.peak_bytes > 1_000_000
+
+
+def test_memory_after_the_last_commit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "USAGE_SECONDS", 0.1)
+    commits = tmp_path / "commits"
+    done = run_command(
+        python(
+            "import pathlib, time",
+            f"log = pathlib.Path({str(commits)!r}); log.mkdir()",
+            "(log / '0').touch()",
+            "time.sleep(0.5)",
+            "data = b'x' * 100_000_000",
+            "time.sleep(1)",
+        ),
+        tmp_path,
+        commit_log=commits,
+    )
+    assert list(done.commits) == [0]
+    assert len(done.usages) > 2
+    assert done.peak_bytes > done.commits[0].python_bytes + 80_000_000
 
 
 def test_a_failure_shows_the_output(tmp_path: Path) -> None:

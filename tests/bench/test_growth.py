@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import growth
+from bench.children import JobRun, Usage
 from bench.harness import HEADWATER, SAME, CaseResult, Sample, VariantResult
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog, committed
 
@@ -91,3 +92,27 @@ def test_growth_is_compared_with_that_by_hand(ours: float, met: bool) -> None:
     # Spark grows by 100 ms to 200.
     assert of_batches[0].reached == pytest.approx((ours - 120 - 100) / 200)
     assert all(outcome.met for outcome in outcomes if outcome not in of_batches)
+
+
+def test_a_variant_without_results_has_no_value() -> None:
+    full = result("case", 120.0, 100.0)
+    empty = CaseResult("case", "ms", "lower", SAME, [VariantResult(SAME, {}, unavailable="no such engine")])
+    assert growth.ends(full, full, SAME, "") == (100.0, 100.0)
+    assert growth.ends(full, empty, SAME, "") is None
+    assert growth.extra_growth((1.0, 2.0), None) is None
+    assert growth.extra_growth(None, (1.0, 2.0)) is None
+
+
+def test_memory_is_the_largest_of_the_run() -> None:
+    # The first query ended after one second; the others used more memory after that.
+    usages = [Usage(1.0, 1.0, 100 << 20, 30 << 20, 40), Usage(9.0, 9.0, 500 << 20, 20 << 20, 90)]
+    run = JobRun(10.0, 9.0, "", commits={0: usages[0]}, usages=usages)
+    measured = growth.Measured(run, (), 0.0, Path("/nowhere"))
+    assert measured.memory() == {growth.JVM: 500.0, growth.PYTHON: 30.0, "threads": 90.0}
+
+
+def test_a_curve_with_a_manifest_differs_only_in_the_sink() -> None:
+    plain, listed = (growth.copy_job(Path("/in"), sink) for sink in (growth.TO_FILES, growth.WITH_MANIFEST))
+    assert listed.pipeline == plain.pipeline.replace("format: parquet", "format: parquet, manifest: true")
+    assert listed.parameters == plain.parameters == {"data": "/in", "to_files": True}
+    assert growth.copy_job(Path("/in"), growth.NOWHERE).parameters == {"data": "/in", "to_files": False}

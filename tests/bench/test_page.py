@@ -78,6 +78,22 @@ def test_a_quick_run_says_that_it_is_no_measurement() -> None:
     assert "not a measurement" not in page([document()])
 
 
+def test_a_variant_with_another_number_of_rounds_says_so() -> None:
+    text = page([document(rounds=3)])
+    assert ", Headwater 1.0, 3 rounds, " in text
+    assert "\nHeadwater: 1 round.\n\nSpark, same settings: 1 round.\n\nPeer: not available" in text
+    text = page([document()])
+    assert ", Headwater 1.0, 1 round, " in text
+    assert "Headwater: 1 round." not in text
+
+
+def test_notes_below_a_shared_table_are_paragraphs() -> None:
+    text = page([document(cases=7, rounds=3)])
+    assert text.endswith(
+        "\n\nHeadwater: 1 round.\n\nSpark, same settings: 1 round.\n\nPeer: not available: no wheel.\n"
+    )
+
+
 @pytest.mark.parametrize("name", names())
 def test_a_benchmark_has_the_name_of_its_module(name: str) -> None:
     assert benchmark(name).name == name

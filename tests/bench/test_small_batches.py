@@ -1,11 +1,49 @@
-"""The benchmark of small batches: every workload has its query by hand."""
+"""The benchmark of small batches: a workload is the same as a pipeline and by hand."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+from ruamel.yaml import YAML
+
 from bench import small_batches
+from bench.small_batches import WORKLOADS, Workload, pipeline
+from headwater.engine.pipeline_file import load
+
+each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 
 
-def test_every_workload_has_its_query_by_hand() -> None:
-    jobs = [workload.job.partition(":")[2] for workload in small_batches.WORKLOADS]
-    assert jobs == ["stateless_parquet", "aggregation", "stream_stream_join", "deduplication"]
-    assert [job for job in jobs if not callable(getattr(small_batches, job, None))] == []
+@each_workload
+def test_a_workload_is_a_valid_pipeline(workload: Workload, tmp_path: Path) -> None:
+    for name in workload.sources:
+        (tmp_path / name).mkdir()
+    file = tmp_path / "pipeline.yml"
+    file.write_text(pipeline(workload, tmp_path))
+    spec = load(file)
+    assert [source.name for source in spec.sources] == list(workload.sources)
+    assert [(sink.name, sink.reads) for sink in spec.sinks] == [("out", "result")]
+
+
+@each_workload
+def test_the_query_by_hand_reads_the_same_rows(workload: Workload) -> None:
+    sources = YAML(typ="safe").load(pipeline(workload, Path("/in")))["sources"].values()
+    spark = MagicMock()
+    by_hand = getattr(small_batches, workload.job.partition(":")[2])
+    by_hand(spark, Path("/nowhere"), data="/in")
+    schema = spark.readStream.schema
+    option = schema.return_value.option
+    files = option.return_value.json
+    watermark = files.return_value.withWatermark
+    assert arguments(files) == [(source["path"],) for source in sources]
+    assert arguments(schema) == [(source["schema"],) for source in sources]
+    limits = [("maxFilesPerTrigger", source["max_files_per_batch"]) for source in sources]
+    assert arguments(option) == limits
+    late = [source["watermark"] for source in sources if "watermark" in source]
+    assert arguments(watermark) == [(each["column"], each["delay"]) for each in late]
+
+
+def arguments(function: MagicMock) -> list[tuple[object, ...]]:
+    """The positional arguments of each call."""
+    return [call.args for call in function.call_args_list]

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from headwater.api.check import check
 from headwater.api.results import CheckResult
-from headwater.api.run import run
+from headwater.api.run import Output, run
 from headwater.checks import Finding, Match, Situation, all_rules, pipeline_rule, rules, suppression
 from headwater.errors import PipelineError
 from headwater.events import Event, RunStarted
@@ -60,9 +60,8 @@ def start(file: Path) -> tuple[list[Finding], str]:
     events: list[Event] = []
     found: list[Finding] = []
     options = RunOptions(until_idle=True)
-    result = run(
-        file, options, limit=LONGEST, emit=events.append, stdout=lambda line: None, found=found.extend
-    )
+    output = Output(events.append, lambda line: None, lambda findings, file: found.extend(findings))
+    (result,) = run([file], options, output, limit=LONGEST)
     assert result.exit_code == 0
     return found, next(event.run_id for event in events if isinstance(event, RunStarted))
 

@@ -25,7 +25,7 @@ import json
 from pathlib import Path
 from headwater.api.batch import run_batch
 from headwater.api.check import check
-from headwater.api.run import run
+from headwater.api.run import Output, run
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.runtime import RunOptions
@@ -33,13 +33,14 @@ from headwater.values import Duration
 
 # Held to the end, so that each call below uses the same JVM.
 quiet = {"emit": lambda event: None, "stdout": lambda line: None}
+output = Output(**quiet)
 jvm = {"java": find_java(), "log_folder": Path("logs"), "stdout": quiet["stdout"]}
 start_context({"spark.master": "local[2]"}, **jvm)
 until_idle, limit = RunOptions(until_idle=True), Duration.parse("2 minutes")
 checked = [[finding.problem.code for finding in check(f).findings] for f in ("pipeline.yml", "pipeline.py")]
-first = run("pipeline.yml", until_idle, limit=limit, **quiet)
+(first,) = run(["pipeline.yml"], until_idle, output, limit=limit)
 Path("orders/2.jsonl").write_text('{"id": 4, "cost": 11.0}')
-second = run("pipeline.py", until_idle, limit=limit, **quiet)
+(second,) = run(["pipeline.py"], until_idle, output, limit=limit)
 run_batch("pipeline.py", RunOptions(), into=Path("results"), stdout=quiet["stdout"])
 print(json.dumps({
     "checked": checked,

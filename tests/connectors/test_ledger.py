@@ -32,10 +32,10 @@ print(json.dumps(start_problems(Path("pipeline.yml").absolute(), written)))
 """
 RUN = """
 import json
-from headwater.api.run import run
+from headwater.api.run import Output, run
 from headwater.runtime import RunOptions
-quiet = {"emit": lambda event: None, "stdout": lambda line: None}
-result = run("pipeline.yml", RunOptions(until_idle=True), **quiet)
+quiet = Output(lambda event: None, lambda line: None)
+(result,) = run(["pipeline.yml"], RunOptions(until_idle=True), quiet)
 print(json.dumps([result.exit_code, result.queries["paid"].to_json()["sources"]]))
 """
 

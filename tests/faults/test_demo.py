@@ -21,20 +21,23 @@ from tests import short_lives
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_SECONDS = 120.0
-ENVIRONMENT = {**os.environ, **short_lives.environment()}
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, **short_lives.environment()}
 
 
 def run(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script), *options]
     return subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+        command, env=environment(), capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
     )
 
 
 def run_and_send(demo: Path, until: Callable[[], bool], number: signal.Signals) -> tuple[int, str]:
     """Run the demo until something has come about, send it a signal; its exit code and its output."""
     command = [sys.executable, str(demo / "run.py")]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + LONGEST_SECONDS
         while not until():

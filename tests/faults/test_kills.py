@@ -39,10 +39,7 @@ sinks:
   counted: {reads: counted, connector: files, path: counted, format: json}
 """
 
-STOCK_FILES = (
-    *("--conf", "spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem"),
-    *("--conf", "spark.hadoop.fs.AbstractFileSystem.file.impl=org.apache.hadoop.fs.local.LocalFs"),
-)
+STOCK_FILES = ("--conf", "spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem")
 """Hadoop's own local file system in place of Headwater's; both must read what the other has written."""
 FILES = 7 if os.environ.get("HEADWATER_SOAK") else 4
 SCHEMAS = {"copied": "id int, at timestamp, page string", "counted": "at timestamp, page string, visits long"}
@@ -114,9 +111,11 @@ def kill(run: Program, victim: str, folder: Path) -> Owner | None:
     else:
         os.kill(jvm_of(folder, "copied").pid, signal.SIGKILL)
         assert run.wait() == 1, run.told
-        assert {event["problem"]["code"] for event in run.events if event["event"] == "query_terminated"} == {
-            "HW-SPARK-DIED"
-        }
+        ended = [event for event in run.events if event["event"] == "query_terminated"]
+        assert [(event["status"], event["problem"]["code"]) for event in ended] == [
+            ("failed", "HW-SPARK-DIED")
+        ] * len(SCHEMAS)
+        assert not [event for event in run.events if event["event"] == "query_restarting"]
         assert run.stderr == ""
         return None
     return owner
@@ -176,6 +175,7 @@ def noting_commands(folder: Path) -> tuple[str, Path]:
 
 
 @pytest.mark.feature("H1.1", part="files")
+@pytest.mark.feature("F3", part="--no-restart")
 @pytest.mark.feature("F5", part="lock")
 @pytest.mark.timeout(1200)
 def test_results_are_those_of_a_run_without_a_kill(spark: SparkSession, tmp_path: Path) -> None:
@@ -186,7 +186,8 @@ def test_results_are_those_of_a_run_without_a_kill(spark: SparkSession, tmp_path
     with ExitStack() as lives:
         for number, (victim, moment) in enumerate(kills()):
             # The next life begins at once, while the JVM of the last may still be there.
-            run = lives.enter_context(headwater(killed, "run", "pipeline.yml", "--json", PATH=path))
+            command = headwater(killed, "run", "pipeline.yml", "--json", "--no-restart", PATH=path)
+            run = lives.enter_context(command)
             if dead:
                 take_over(run, dead, killed)
             if number == 0:

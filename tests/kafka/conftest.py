@@ -67,6 +67,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
+def mortal(broker: Broker) -> Iterator[Broker]:
+    """The broker of all tests, which runs again when the test is over."""
+    try:
+        yield broker
+    finally:
+        broker.start()
+
+
+@pytest.fixture
 def topic(broker: Broker) -> str:
     """An empty topic of one partition for one test."""
     return fresh_topic(broker.servers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -213,15 +212,6 @@ def test_topics_and_partitions_that_come_later_are_read_from_their_start(
     assert numbers(spark, tmp_path) == Counter(range(1, 6))
     known = json.loads((tmp_path / ".headwater/kafka/out.json").read_text())
     assert set(known["sources"]["numbers"]) == {first, f"{first}-b"}
-
-
-@pytest.fixture
-def mortal(broker: Broker) -> Iterator[Broker]:
-    """The broker of all tests, which runs again when the test is over."""
-    try:
-        yield broker
-    finally:
-        broker.start()
 
 
 @pytest.mark.feature("B4.4", part="a broker that dies and comes back loses nothing")

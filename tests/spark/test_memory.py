@@ -100,13 +100,11 @@ sinks:
 """
 
 
-@pytest.mark.feature("D6", part="what only Python can query")
-def test_from_the_command_line_it_runs_with_a_warning(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.feature("D6", part="in a run of the command")
+def test_it_runs_from_the_command_line(spark: SparkSession, tmp_path: Path) -> None:
     feed(tmp_path / "in", "1", words("ant"))
     file = write(tmp_path, YAML)
-    assert [(each.severity.value, each.problem.code) for each in check(file).findings] == [
-        ("warning", "HW-MEMORY-TABLE-UNREACHABLE")
-    ]
+    assert check(file).findings == ()
     result = run_until_idle(file)
     assert (result.exit_code, result.queries["kept"].rows_out) == (0, 1)
     with pytest.raises(PipelineError) as caught:

@@ -27,9 +27,13 @@ sources:
     schema: {id: int not null, k: string, at: timestamp}
     max_files_per_batch: 1
     bad_rows: drop
+  known: {connector: files, path: known, format: json, schema: {k: string}, static: true}
 tables:
   filtered: SELECT id, upper(k) AS k FROM events WHERE id % 5 <> 0
   named: {python: "tables.py:named"}
+  shouted: {python: "tables.py:shouted"}
+  vectors: {python: "tables.py:vectors"}
+  members: SELECT id, k FROM events WHERE k IN (SELECT k FROM known)
   windows: SELECT window.start, k, count(*) AS number FROM events GROUP BY window(at, '1 minute'), k
   busy: SELECT start, k FROM windows WHERE number > 4
   twice: SELECT id, k FROM events UNION ALL SELECT id, k FROM events WHERE id = 1
@@ -39,6 +43,9 @@ sinks:
   filtered:
     {reads: filtered, connector: files, path: filtered, format: parquet, partition_by: [k], trigger: available now}
   named: {reads: named, connector: files, path: named, format: json, trigger: available now}
+  shouted: {reads: shouted, connector: files, path: shouted, format: json, trigger: available now}
+  vectors: {reads: vectors, connector: files, path: vectors, format: json, trigger: available now}
+  members: {reads: members, connector: files, path: members, format: json, trigger: available now}
   checked: {reads: checked, connector: files, path: checked, format: json, trigger: available now}
   windows: {reads: windows, connector: files, path: windows, format: json, trigger: available now}
   busy: {reads: busy, connector: files, path: busy, format: json, trigger: available now}
@@ -47,19 +54,42 @@ sinks:
   unique: {reads: unique, connector: files, path: unique, format: json, trigger: available now}
 """
 TABLES = """
-from pyspark.sql.functions import udf
+from pyspark.sql.functions import pandas_udf, udf
 
 
 def named(events):
     return events.where(udf(lambda k: k == "a", "boolean")("k")).select("id", "k")
+
+
+def shouted(events):
+    return events.select("id", udf(lambda k: k + "!", "string")("k").alias("k"))
+
+
+def vectors(events):
+    return events.select("id", pandas_udf(lambda k: k + "!", "string")("k").alias("k"))
 """
-OBSERVED = {"twice", "some", "unique"}
+OBSERVED = {"twice", "some", "unique", "members"}
 """Spark's operators do not have the number of these."""
-SINKS = ("filtered", "named", "checked", "windows", "busy", "twice", "some", "unique")
+SINKS = (
+    "filtered",
+    "named",
+    "shouted",
+    "vectors",
+    "members",
+    "checked",
+    "windows",
+    "busy",
+    "twice",
+    "some",
+    "unique",
+)
 ROWS = {
     # Ids 0 to 10 are in each of four files, and a row without an id; every file is an hour later.
     "filtered": [8, 8, 8, 8],
     "named": [6, 6, 6, 6],
+    "shouted": [12, 12, 12, 12],
+    "vectors": [12, 12, 12, 12],
+    "members": [6, 6, 6, 6],
     "checked": [11, 11, 11, 11],
     "twice": [13, 13, 13, 13],
     "some": [12, 2, 0, 0],
@@ -70,6 +100,7 @@ ROWS = {
 def test_the_rows_of_every_batch_are_those_in_the_files(spark: SparkSession, tmp_path: Path) -> None:
     file = write(tmp_path, PIPELINE)
     write(tmp_path, TABLES, "tables.py")
+    feed(tmp_path / "known", "0", [{"k": "a"}])
     for hour in range(4):
         rows = [{"id": each, "k": "ab"[each % 2], "at": f"2026-01-01T0{hour}:00:00Z"} for each in range(11)]
         feed(

@@ -127,12 +127,9 @@ def inputs_of_one_batch(file: Path, events: list[Event]) -> dict[str, QueryInput
         if all(batches(events, name) for name in ("every", "twice", "alike", "apart")):
             told.set()
 
-    running, session = start(load(file), RunOptions(), emit, lambda line: None)
-    try:
-        assert running.wait(LONGEST.seconds)
-        running.raise_for_failure()
-        # On a busy machine a query may be seen to have ended before its progress is heard.
-        assert told.wait(LONGEST.seconds)
-        return {name: state.query.inputs for name, state in running._supervisor.queries.items()}
-    finally:
-        session.jvm.stop()
+    running = start(load(file), RunOptions(), emit, lambda line: None)
+    assert running.wait(LONGEST.seconds)
+    running.raise_for_failure()
+    # On a busy machine a query may be seen to have ended before its progress is heard.
+    assert told.wait(LONGEST.seconds)
+    return {name: state.query.inputs for name, state in running._supervisor.queries.items()}

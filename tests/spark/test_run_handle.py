@@ -304,3 +304,32 @@ def test_a_loaded_pipeline_runs_until_it_is_idle(
     with pytest.raises(QueryFailedError) as raised:
         failed.raise_for_failure()
     assert {problem.place and problem.place.line for problem in raised.value.problems} == {6}
+
+
+@pytest.mark.feature("J3")
+def test_queries_share_the_cores_fairly_and_too_few_cores_are_found(
+    context: SparkContext, tmp_path: Path
+) -> None:
+    pools: dict[str, str | None] = {}
+
+    def remember(name: str) -> Callable[[DataFrame, int], None]:
+        def call(batch: DataFrame, batch_id: int) -> None:
+            pools[name] = batch.sparkSession.sparkContext.getLocalProperty("spark.scheduler.pool")
+
+        return call
+
+    pipeline = orders(tmp_path)
+    for name in ("one", "two"):
+        to_function(pipeline, name, remember(name))
+    feed(tmp_path / "in", "1", [{"id": 1}])
+    pipeline.start(until_idle=True)
+    assert pools == {"one": "orders.one", "two": "orders.two"}
+
+    crowded = hw.Pipeline("crowded", run_dir=tmp_path / "crowded")
+    crowded.source("ticks", hw.rate(num_partitions=context.defaultParallelism))
+    crowded.sink("quick", hw.console(), reads="ticks", trigger="continuous 1 second")
+    crowded.sink("kept", hw.noop(), reads="ticks")
+    found = [each.problem for each in crowded.check() if each.problem.code == "HW-CORES-CONFLICT"]
+    assert [(each.params["needed"], each.params["starved"]) for each in found] == [
+        (context.defaultParallelism + 1, "`kept`")
+    ]

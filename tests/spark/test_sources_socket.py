@@ -84,9 +84,8 @@ def test_a_server_that_comes_later(context: SparkContext, tmp_path: Path) -> Non
     with LineServer() as server:
         port = server.port
     file = lines(tmp_path, port, SELF_UNION)
-    run, session = start(load(file), RunOptions(), lambda event: None, lambda line: None)
+    run = start(load(file), RunOptions(restarts=False), lambda event: None, lambda line: None)
     assert run.wait(60)
-    session.jvm.stop()
     failure = run.queries["out"].problem
     assert failure is not None
     assert (failure.code, failure.entry.retryable) == ("HW-CONNECTION-FAILED", True)

@@ -24,7 +24,7 @@ from headwater.errors.catalogue.running import (
     BATCH_UNSUPPORTED,
 )
 from headwater.events import BatchRunFinished, Emit, Notice, SinkFinished, SinkStarted, SparkStarting
-from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
+from headwater.events.counts import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions

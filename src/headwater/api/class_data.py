@@ -1,4 +1,4 @@
-"""Makes the archive of Spark's classes: runs a small pipeline, after which Java writes what it loaded.
+"""Creates the archive of Spark's classes: runs a small pipeline, after which Java writes what it loaded.
 
 Writing takes Java 10 to 30 seconds. Therefore, no run does it at its own end: when a command has finished, a
 separate process of the lowest priority starts (`python -m headwater.api.class_data`) and outlives the command.
@@ -19,7 +19,7 @@ from pathlib import Path
 from headwater.engine.doctor import no_archive_reason, read_memory
 from headwater.errors import HeadwaterError, SetupError
 from headwater.spark import class_data
-from headwater.spark.class_data import EXTRA_CLASS_PATH, Attempts, ClassData
+from headwater.spark.class_data import EXTRA_CLASS_PATH, PART, Attempts, ClassData
 from headwater.spark.java import Java, find_java
 from headwater.spark.launch import find_class_data
 
@@ -27,7 +27,7 @@ _MEMORY = 3 * 1024**3
 _DISK = 1024**3
 _RUN_SECONDS = 600.0
 _WRITE_SECONDS = 600.0
-_PART = ".part-"
+_OTHER_CLASS_PATH = "the process that creates it found another Java or class path"
 # The second compiler pays off only in a longer life.
 _SHORT_LIFE = "-XX:TieredStopAtLevel=1"
 
@@ -71,7 +71,7 @@ def shouted(clicks):
 
 
 def start_making() -> None:
-    """Start the process that makes the archive, if a JVM of this process missed it and the machine has room.
+    """Start the process that creates the archive, if a JVM of this process missed it and the machine has room.
 
     Whatever prevents that is no error: the next start is as fast as this one.
     """
@@ -80,14 +80,27 @@ def start_making() -> None:
         return
     command = [sys.executable, "-m", __name__, missed.archive.key, missed.extra_class_path]
     with suppress(OSError):
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=missed.archive.folder,
-            start_new_session=True,
-        )
+        if _count_attempt(missed.archive):
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=missed.archive.folder,
+                start_new_session=True,
+            )
+
+
+def _count_attempt(archive: ClassData) -> bool:
+    """Count an attempt before its process starts, which may fail too early to count it.
+
+    False if the archive needs no attempt, because another process is creating it or has created it.
+    """
+    with archive.writing(wait=False) as alone:
+        if not alone or archive.is_complete:
+            return False
+        archive.note(Attempts(archive.attempts().number + 1))
+        return True
 
 
 def _has_room(archive: ClassData) -> bool:
@@ -104,7 +117,7 @@ def _has_room(archive: ClassData) -> bool:
 
 
 def make_now() -> str:
-    """Make the archive for this machine and wait for it; returns why there is none, or nothing."""
+    """Create the archive for this machine and wait for it; returns why there is none, or nothing."""
     try:
         archive = find_class_data({})
     except SetupError:
@@ -112,25 +125,30 @@ def make_now() -> str:
     return make(archive, wait=True) if archive is not None else no_archive_reason(os.environ)
 
 
-def make(archive: ClassData, extra_class_path: str = "", *, wait: bool = False) -> str:
-    """Make the archive unless it exists; returns why there is none, or nothing.
+def make(archive: ClassData, extra_class_path: str = "", *, wait: bool = False, counted: bool = False) -> str:
+    """Create the archive unless it exists; returns why there is none, or nothing.
 
-    Only one process makes an archive at a time; a second one waits for it or gives up.
+    Only one process creates an archive at a time; a second one waits for it or gives up. `counted`: the command
+    that started this process has counted the attempt.
     """
     try:
         archive.folder.mkdir(parents=True, exist_ok=True)
         with archive.writing(wait=wait) as alone:
             if archive.is_complete:
                 return ""
-            return _attempt(archive, extra_class_path) if alone else "another process is making it"
+            if not alone:
+                return "another process is creating it"
+            return _attempt(archive, extra_class_path, counted=counted)
     except OSError as error:
         return f"{archive.folder}: {error.strerror or error}"
 
 
-def _attempt(archive: ClassData, extra_class_path: str) -> str:
-    # Noted first: a process that is killed must not try forever.
-    number = archive.attempts().number + 1
-    archive.note(Attempts(number))
+def _attempt(archive: ClassData, extra_class_path: str, *, counted: bool) -> str:
+    number = archive.attempts().number
+    if not counted:
+        # First: a process that is killed must not try forever.
+        number += 1
+        archive.note(Attempts(number))
     try:
         reason = _make_archive(archive, extra_class_path)
     except HeadwaterError as error:
@@ -141,16 +159,16 @@ def _attempt(archive: ClassData, extra_class_path: str) -> str:
         archive.note(Attempts(number, reason))
     else:
         archive.complete()
-        archive.delete_unused()
+    archive.delete_unused()
     return reason
 
 
 def _make_archive(archive: ClassData, extra_class_path: str) -> str:
     # What a process that was killed has left.
-    for old in archive.folder.glob(f"{_PART}{archive.key}-*"):
+    for old in archive.folder.glob(f"{PART}{archive.key}-*"):
         shutil.rmtree(old, ignore_errors=True)
     # In the same directory, so that the archive appears there complete or not at all.
-    with tempfile.TemporaryDirectory(prefix=f"{_PART}{archive.key}-", dir=archive.folder) as work:
+    with tempfile.TemporaryDirectory(prefix=f"{PART}{archive.key}-", dir=archive.folder) as work:
         folder, java, part = Path(work), find_java(), Path(work, "part.jsa")
         options = [_SHORT_LIFE, f'"-XX:ArchiveClassesAtExit={part}"']
         if not archive.has_base:
@@ -182,6 +200,7 @@ def _run(folder: Path, settings: Mapping[str, str]) -> None:
     # Loaded late: the command that starts this process needs none of it.
     from headwater.engine.pipeline_file import load
     from headwater.runtime import RunOptions, start
+    from headwater.runtime.application import APPLICATION
 
     (folder / "pipeline.yml").write_text(PIPELINE, encoding="utf-8")
     (folder / "tables.py").write_text(TABLES, encoding="utf-8")
@@ -195,21 +214,30 @@ def _run(folder: Path, settings: Mapping[str, str]) -> None:
         (folder / "in" / f"{number}.json").write_text(text, encoding="utf-8")
     (folder / "words" / "1.json").write_text('{"word": "A", "topic": "letters"}\n', encoding="utf-8")
     warehouse = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
-    options = RunOptions(conf={**settings, **warehouse})
-    running, session = start(load(folder / "pipeline.yml"), options, lambda event: None, lambda line: None)
+    options = RunOptions(conf={**settings, **warehouse}, observed=False, restarts=False)
+    running = start(load(folder / "pipeline.yml"), options, lambda event: None, lambda line: None)
     try:
         running.wait(_RUN_SECONDS)
     finally:
-        session.jvm.stop(_WRITE_SECONDS)
+        APPLICATION.stop(_WRITE_SECONDS)
 
 
 def main(arguments: list[str]) -> int:
-    """Make the archive with this key in the background; it is no error if there is none in the end."""
+    """Create the archive with this key in the background; it is no error if there is none in the end."""
     key, extra_class_path = arguments
     os.nice(19)
-    archive = find_class_data({EXTRA_CLASS_PATH: extra_class_path} if extra_class_path else {})
+    try:
+        archive = find_class_data({EXTRA_CLASS_PATH: extra_class_path} if extra_class_path else {})
+    except SetupError:
+        archive = None
     if archive is not None and archive.key == key:
-        make(archive, extra_class_path)
+        make(archive, extra_class_path, counted=True)
+        return 0
+    # A relative path leads elsewhere from here, and so it would after the next command. This process started in
+    # the directory of the archives.
+    wanted = ClassData(Path.cwd(), key)
+    with suppress(OSError):
+        wanted.note(Attempts(wanted.attempts().number, _OTHER_CLASS_PATH))
     return 0
 
 

@@ -32,17 +32,20 @@ class Pipeline(Declarations):
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         fail_fast: bool = False,
+        restarts: bool = True,
         until_idle: bool = False,
         spark_ui: bool = False,
         stop_timeout: float | None = None,
+        metrics: str | None = None,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> Run:
         """Start every sink after a full check, and return immediately.
 
         With `until_idle` this returns when nothing is left to read and every query has stopped, as
         `headwater run --until-idle` does; the run then has its `exit_code`. The queries don't wait for their
-        intervals. `stop_timeout` is how many seconds a stop waits for running batches (default: 60), unless
-        the stop sets its own timeout.
+        intervals. With `restarts=False`, failed queries are not restarted, whatever `restart` says. `metrics`
+        is the address of an endpoint for Prometheus, such as `9464`. `stop_timeout` is how many seconds a stop
+        waits for running batches (default: 60), unless the stop sets its own timeout.
         """
         from headwater.runtime import RunOptions, start
 
@@ -50,11 +53,13 @@ class Pipeline(Declarations):
             master=master,
             conf=conf or {},
             fail_fast=fail_fast,
+            restarts=restarts,
+            metrics=metrics,
             until_idle=until_idle,
             spark_ui=spark_ui,
             stop_seconds=RunOptions.stop_seconds if stop_timeout is None else stop_timeout,
         )
-        run, _ = start(self.spec(), options, on_event, _to_stdout)
+        run = start(self.spec(), options, on_event, _to_stdout)
         if until_idle:
             run.stop_when_idle()
         return run

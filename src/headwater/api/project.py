@@ -122,8 +122,8 @@ def doctor(
 ) -> DoctorResult:
     """Check the machine for a project in `folder`; downloads nothing, and changes nothing without `class_data`.
 
-    With `spark`, start a JVM with Spark and check its parts. With `class_data`, make the archive of Spark's
-    classes first.
+    With `spark`, start a JVM with Spark and check its parts. With `class_data`, create the archive of
+    Spark's classes first.
     """
     reason = make_now() if class_data else ""
     checks = [*examine(folder / RUN_DIR), *(examine_jars() if jars else ())]

@@ -9,9 +9,9 @@ from typing import Any
 from headwater.checks import Finding, Severity
 from headwater.checks.guarantees import Guarantee
 from headwater.checks.outline import Outline
-from headwater.errors import PipelineError
+from headwater.errors import PipelineError, Problem
 from headwater.events import QuerySummary
-from headwater.events.kinds import SourceCounts, TableCounts
+from headwater.events.counts import SourceCounts, TableCounts
 from headwater.values import count_of
 
 
@@ -139,6 +139,8 @@ class RunResult:
 
     exit_code: int
     queries: Mapping[str, QuerySummary] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    """Why it could not start."""
 
 
 @dataclass(frozen=True)

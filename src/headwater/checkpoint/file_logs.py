@@ -6,13 +6,15 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from typing import Any, Generic, NamedTuple, TypeVar
+from itertools import chain
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
-from headwater.checkpoint.store import Store
+from headwater.checkpoint.store import LocalStore, Store
 from headwater.errors import CheckpointError, Entry
 from headwater.errors.catalogue import running as catalogue
 
@@ -141,6 +143,8 @@ SINK_LOG = "_spark_metadata"
 """The directory in which Spark's file sink stores its log, inside its output directory."""
 
 _COMPACTIBLE_BATCH = re.compile(r"(\d+)(\.compact)?", re.ASCII)
+_BLOCK = 1 << 16
+"""A compact file lists every file ever written, so it is read in blocks of about this size."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,10 @@ class SinkFile:
     compacted: bool
 
 
+_Actions = list[tuple[str, SinkFile]]
+"""Files, each with what was done to it."""
+
+
 class SinkLog:
     """What a file sink has committed: the directory `_spark_metadata` inside its output directory.
 
@@ -181,8 +189,9 @@ class SinkLog:
     already in the log, so a retried batch is not written twice.
     """
 
-    def __init__(self, output: Store) -> None:
-        self._log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _sink_actions)
+    def __init__(self, output: LocalStore) -> None:
+        self._log = _sink_log(output)
+        self._output = output
 
     @property
     def last_batch(self) -> int | None:
@@ -200,71 +209,98 @@ class SinkLog:
         With `up_to`, those that they saw when this was the newest batch.
         """
         files: dict[str, SinkFile] = {}
-        for _, compacted, actions in _since_compaction(self._log, up_to=up_to):
-            for action, file in actions:
-                # Old versions of Spark revoked files with "delete"; supported versions only write "add".
-                if action == "delete":
-                    files.pop(file.path, None)
-                else:
-                    files[file.path] = replace(file, compacted=compacted)
+        for file in _log_files(self._log, up_to=up_to):
+            with _opened(self._output, self._log, file) as data:
+                for action, each in (action for block in data.blocks() for action in data.actions(block)):
+                    # Old versions of Spark revoked files with "delete"; supported versions only write "add".
+                    if action == "delete":
+                        files.pop(each.path, None)
+                    else:
+                        files[each.path] = replace(each, compacted=file.compacted)
         return tuple(files.values())
 
     def newest(self) -> Iterator[SinkFile]:
         """The files in reverse order; only those that are used are parsed."""
-        for file in reversed(list(_log_files(self._log))):
-            version, _, body = file.data.partition(b"\n")
-            for line in reversed(body.splitlines()):
-                for action, each in self._log.decode(file.batch_id, file.name, version + b"\n" + line):
+        for file in reversed(_log_files(self._log)):
+            with _opened(self._output, self._log, file) as data:
+                for action, each in (action for line in data.backwards() for action in data.actions(line)):
                     if action == "add":
                         yield replace(each, compacted=file.compacted)
 
     def outside(self, start: str) -> Iterator[SinkFile]:
-        """The files whose URLs do not start with `start`; a compact file without any is not parsed."""
+        """The files whose URLs do not start with `start`; blocks of a compact file without any are not parsed."""
         wanted = f'"path":"{start}'.encode()
         for file in _log_files(self._log):
-            # Spark writes one entry per line. A file that a crash has cut off is parsed and reported.
-            entries, whole = file.data.count(b"\n"), file.data.endswith(b"}")
-            if not (file.compacted and whole and file.data.count(wanted) == entries):
-                found = self._log.decode(file.batch_id, file.name, file.data)
-                yield from (each for _, each in found if not each.path.startswith(start))
+            with _opened(self._output, self._log, file) as data:
+                for block in data.blocks():
+                    # Spark writes one entry per line. A file that a crash has cut off is parsed and reported.
+                    whole, entries = block.endswith(b"}\n"), block.count(b"\n")
+                    if not (file.compacted and whole and block.count(wanted) == entries):
+                        found = data.actions(block)
+                        yield from (each for _, each in found if not each.path.startswith(start))
 
 
 class SinkLogTail:
     """Reads the log of a sink repeatedly, and parses only the lines that are new.
 
-    A compact file repeats the lines of all earlier files before its own. So if it begins with the bytes that
-    are known, only the rest is new. Otherwise, compaction has replaced files, and it is read as a whole.
+    A compact file repeats the lines of all earlier files before its own. So if it begins with the lines that
+    are known, only the rest is new. Otherwise, compaction has replaced files, and it is read as a whole. Known
+    lines are not kept, only their hash.
     """
 
-    def __init__(self, output: Store) -> None:
+    def __init__(self, output: LocalStore) -> None:
         self._whole = SinkLog(output)
-        self._log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _sink_actions)
+        self._log = _sink_log(output)
+        self._output = output
         self.restart()
 
     def restart(self) -> None:
         """Read the whole log at the next call."""
         self._batch, self._length, self._known = -1, 0, sha256()
 
-    def read(self, up_to: int) -> tuple[bool, tuple[SinkFile, ...]]:
-        """The files of the batches since the last call; True if they replace all earlier ones."""
-        batch, length, known = self._batch, self._length, self._known.copy()
-        replaces, found = batch < 0, list[tuple[str, SinkFile]]()
-        for file in _log_files(self._log, batch, up_to):
-            version, separator, rest = file.data.partition(b"\n")
-            body = separator + rest
-            if file.compacted:
-                same = sha256(body[:length]).digest() == known.digest() and body[length : length + 1] in b"\n"
-                if not same:
-                    replaces, found, length, known = True, [], 0, sha256()
-                body = body[length:]
-            known.update(body)
-            batch, length = file.batch_id, length + len(body)
-            found += self._log.decode(batch, file.name, version + body)
-        if any(action != "add" for action, _ in found):
+    def read(self, up_to: int) -> tuple[bool, Iterator[SinkFile]]:
+        """The files of the batches since the last call; True if they replace all earlier ones.
+
+        Until all of them are taken, the next call returns them again.
+        """
+        files = _log_files(self._log, self._batch, up_to)
+        replaces = self._batch < 0 or (files[:1] != [] and not self._continues(files[0]))
+        known = 0 if replaces else self._length
+        if any(self._revokes(file, known) for file in files):
             self.restart()
-            return True, self._whole.files(up_to)
+            return True, iter(self._whole.files(up_to))
+        return replaces, self._entries(files, replaces)
+
+    def _continues(self, file: _LogFile) -> bool:
+        """Whether a file has the known lines before its own."""
+        if not file.compacted:
+            return True
+        found, left = sha256(), self._length
+        with _opened(self._output, self._log, file) as data:
+            for block in data.blocks():
+                found.update(block[:left])
+                left -= min(left, len(block))
+                if not left:
+                    break
+        return not left and found.digest() == self._known.digest()
+
+    def _revokes(self, file: _LogFile, known: int) -> bool:
+        with _opened(self._output, self._log, file) as data:
+            blocks = data.blocks(known if file.compacted else 0)
+            return any(b'"delete"' in block for block in blocks)
+
+    def _entries(self, files: Sequence[_LogFile], replaces: bool) -> Iterator[SinkFile]:
+        batch, length, known = self._batch, self._length, self._known.copy()
+        if replaces:
+            length, known = 0, sha256()
+        for file in files:
+            with _opened(self._output, self._log, file) as data:
+                for block in data.blocks(length if file.compacted else 0):
+                    known.update(block)
+                    length += len(block)
+                    yield from (each for _, each in data.actions(block))
+            batch = file.batch_id
         self._batch, self._length, self._known = batch, length, known
-        return replaces, tuple(file for _, file in found)
 
 
 class _ForeignFileError(Exception):
@@ -296,41 +332,84 @@ class _LogFile(NamedTuple):
 
     batch_id: int
     compacted: bool
-    name: str
-    data: bytes
+
+    @property
+    def name(self) -> str:
+        return f"{self.batch_id}.compact" if self.compacted else str(self.batch_id)
 
 
-def _log_files(log: Batches[T], after: int = -1, up_to: int | None = None) -> Iterator[_LogFile]:
+def _log_files(log: Batches[T], after: int = -1, up_to: int | None = None) -> list[_LogFile]:
     """The newest compact file and what follows it: the whole log, or the part after `after` up to `up_to`.
 
     Earlier files contain nothing new, and Spark deletes them eventually, so they are not read.
     """
     batches = [each for each in _compactible(log) if after < each[0] and (up_to is None or each[0] <= up_to)]
     newest = max((batch_id for batch_id, compacted in batches if compacted), default=-1)
-    for batch_id, compacted in batches:
-        if batch_id > newest or (batch_id == newest and compacted):
-            name = f"{batch_id}.compact" if compacted else str(batch_id)
-            data = content(log.store, f"{log.folder}/{name}")
-            if data is None:
-                # Skipping it would return an incomplete list.
-                failure = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                raise unreadable(log.store, f"{log.folder}/{name}", failure)
-            yield _LogFile(batch_id, compacted, name, data)
+    return [_LogFile(*each) for each in batches if each[0] > newest or each == (newest, True)]
 
 
-def _since_compaction(
-    log: Batches[T], after: int = -1, up_to: int | None = None
-) -> Iterator[tuple[int, bool, T]]:
-    """The same files, parsed."""
-    for batch_id, compacted, name, data in _log_files(log, after, up_to):
-        yield batch_id, compacted, log.decode(batch_id, name, data)
+class _Opened:
+    """A file of the log of a sink: the version on its first line, then an entry per line."""
+
+    def __init__(self, log: Batches[_Actions], file: _LogFile, data: BinaryIO) -> None:
+        self._log, self._file, self._data = log, file, data
+        self._version = data.readline().removesuffix(b"\n")
+        self._start = data.tell()
+
+    def blocks(self, skip: int = 0) -> Iterator[bytes]:
+        """The entries in blocks of whole lines, without the first bytes of them; at least one block.
+
+        The last line also gets an end.
+        """
+        self._data.seek(self._start + skip)
+        read = partial(self._data.readlines, _BLOCK)
+        for lines in chain([read()], iter(read, [])):
+            block = b"".join(lines)
+            yield block if not block or block.endswith(b"\n") else block + b"\n"
+
+    def backwards(self) -> Iterator[bytes]:
+        """The lines of the entries, the last one first."""
+        end, rest = self._data.seek(0, os.SEEK_END), b""
+        while end > self._start:
+            begin = max(self._start, end - _BLOCK)
+            self._data.seek(begin)
+            rest, *lines = (self._data.read(end - begin) + rest).split(b"\n")
+            yield from reversed(lines)
+            end = begin
+        if rest:
+            yield rest
+
+    def actions(self, lines: bytes) -> _Actions:
+        """The entries of some lines."""
+        return self._log.decode(self._file.batch_id, self._file.name, self._version + b"\n" + lines)
+
+
+@contextmanager
+def _opened(output: LocalStore, log: Batches[_Actions], file: _LogFile) -> Iterator[_Opened]:
+    name = f"{log.folder}/{file.name}"
+    try:
+        with output.open(name) as data:
+            yield _Opened(log, file, data)
+    except OSError as failure:
+        raise unreadable(output, name, failure) from failure
+
+
+def _since_compaction(log: Batches[T], after: int = -1) -> Iterator[T]:
+    """What the files of a log contain, each read as a whole."""
+    for file in _log_files(log, after):
+        data = content(log.store, f"{log.folder}/{file.name}")
+        if data is None:
+            # Skipping it would return an incomplete list.
+            failure = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            raise unreadable(log.store, f"{log.folder}/{file.name}", failure)
+        yield log.decode(file.batch_id, file.name, data)
 
 
 def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[SourceFile, ...]:
     """The files that a file source of a checkpoint has delivered after a batch of its own, oldest first."""
     read = partial(_source_files, after)
     log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, read)
-    return tuple(file for _, _, files in _since_compaction(log, after) for file in files)
+    return tuple(file for files in _since_compaction(log, after) for file in files)
 
 
 def _source_files(after: int, batch_id: int, version: int, lines: list[str]) -> list[SourceFile]:
@@ -351,8 +430,12 @@ def _source_file(entry: Any) -> SourceFile:
     return SourceFile(text_field(entry, "path"), timestamp, batch_id)
 
 
-def _sink_actions(batch_id: int, version: int, lines: list[str]) -> list[tuple[str, SinkFile]]:
-    actions: list[tuple[str, SinkFile]] = []
+def _sink_log(output: LocalStore) -> Batches[_Actions]:
+    return Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _sink_actions)
+
+
+def _sink_actions(batch_id: int, version: int, lines: list[str]) -> _Actions:
+    actions: _Actions = []
     for entry in map(json_object, lines):
         size, modified = integer_field(entry, "size"), integer_field(entry, "modificationTime")
         file = SinkFile(text_field(entry, "path"), size, modified, batch_id, compacted=False)

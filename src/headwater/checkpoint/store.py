@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
@@ -74,6 +74,10 @@ class LocalStore:
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
 
+    def open(self, name: str) -> BinaryIO:
+        """A file to be read in pieces."""
+        return (self.root / name).open("rb")
+
     def exists(self, name: str) -> bool:
         return (self.root / name).exists()
 
@@ -82,15 +86,24 @@ class LocalStore:
 
     def create(self, name: str, data: bytes) -> bool:
         target = self.root / name
-        with _complete(target, data) as temporary:
+        with _temporary(target) as temporary:
+            _write(temporary, data)
             if not _put(temporary, target, data):
                 return False
         sync_folder(target.parent)
         return True
 
     def replace(self, name: str, data: bytes) -> None:
+        with self.replacing(name) as out:
+            out.write(data)
+
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[BinaryIO]:
+        """Write the new content of a file in pieces; nothing changes before the end, or after an error."""
         target = self.root / name
-        with _complete(target, data) as temporary:
+        with _temporary(target) as temporary:
+            with _synced(temporary) as out:
+                yield out
             os.replace(temporary, target)
         sync_folder(target.parent)
 
@@ -114,15 +127,14 @@ class LocalStore:
 
 
 @contextmanager
-def _complete(target: Path, data: bytes) -> Iterator[Path]:
-    """A file next to the target, with its whole content on disk before it gets its name.
+def _temporary(target: Path) -> Iterator[Path]:
+    """A path next to the target, where its whole content is put on disk before it gets its name.
 
-    Its name begins with a dot and ends with `.tmp`: if a crash leaves it behind, neither Spark nor Headwater
-    reads it.
+    The name begins with a dot and ends with `.tmp`: if a crash leaves the file behind, neither Spark nor
+    Headwater reads it.
     """
     temporary = target.parent / f".{target.name}.{uuid4().hex}.tmp"
     try:
-        _write(temporary, data)
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
@@ -151,8 +163,15 @@ def _write_exclusively(target: Path, data: bytes) -> bool:
 
 
 def _write(target: Path, data: bytes) -> None:
-    with open(target, "xb") as out:
+    with _synced(target) as out:
         out.write(data)
+
+
+@contextmanager
+def _synced(target: Path) -> Iterator[BinaryIO]:
+    """A new file, whose content is on disk at the end."""
+    with open(target, "xb") as out:
+        yield out
         out.flush()
         os.fsync(out.fileno())
 

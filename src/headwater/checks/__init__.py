@@ -1,6 +1,5 @@
 """Checks of a pipeline before it starts: one function per rule, findings with a severity."""
 
-from headwater.checks.declarations import unqueried
 from headwater.checks.expectations import refused_quarantines
 from headwater.checks.rules import (
     GROUP,
@@ -18,7 +17,7 @@ from headwater.checks.rules import (
     rule,
     together,
 )
-from headwater.checks.suppression import suppressed, with_reasons
+from headwater.checks.suppression import suppressed
 
 __all__ = [
     "GROUP",
@@ -37,6 +36,4 @@ __all__ = [
     "rule",
     "suppressed",
     "together",
-    "unqueried",
-    "with_reasons",
 ]

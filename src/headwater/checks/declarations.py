@@ -14,7 +14,7 @@ from headwater.errors.catalogue.running import (
     WATERMARK_TYPE_INVALID,
 )
 from headwater.plan.predicates import columns_of, missing_secrets, mode_problem, watermark_problem
-from headwater.spec import Mode, PipelineSpec, SourceSpec
+from headwater.spec import Mode, SourceSpec
 from headwater.values import capitalized, quoted
 from headwater.values.secrets import masked
 
@@ -82,38 +82,6 @@ def complete_to_append_sink(situation: Situation) -> Iterator[Match]:
     for sink in situation.spec.sinks:
         if sink.mode is Mode.COMPLETE and sink_side(sink.connector).appends:
             yield Match.at(sink.at("mode"), sink=sink.name, connector=sink.connector)
-
-
-def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
-    """A warning for each sink whose rows cannot be queried if a command runs the pipeline."""
-    for sink in spec.sinks:
-        if sink_side(sink.connector).in_process:
-            problem = MEMORY_TABLE_UNREACHABLE.at(sink.at("connector"), sink=sink.name)
-            yield Finding(problem, Severity.WARNING, sink.name)
-
-
-MEMORY_TABLE_UNREACHABLE = Entry(
-    "Sink `{sink}`: its rows exist only in the memory of the run, so they cannot be queried from the command "
-    "line.",
-    "Start the pipeline from Python and query it with `run.sql(…)`, or use a `files` or `console` sink.",
-    code="HW-MEMORY-TABLE-UNREACHABLE",
-)
-
-
-@pipeline_rule(
-    entries=[MEMORY_TABLE_UNREACHABLE],
-    severity=Severity.WARNING,
-    example="""
-        sinks:
-          totals: {reads: totals, connector: memory, mode: complete}
-    """,
-    lasting=False,
-)
-def memory_table_unreachable(situation: Situation) -> Iterator[Finding]:
-    """A memory table lives in the process of the run. A Python program that starts the pipeline can query it,
-    but commands cannot."""
-    if not situation.spec.in_program:
-        yield from unqueried(situation.spec)
 
 
 @pipeline_rule(

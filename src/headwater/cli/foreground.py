@@ -7,11 +7,13 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+from headwater.api.run import Output
 from headwater.api.run import run as run_command
+from headwater.checks import Finding
 from headwater.cli.render import show_problems
 from headwater.cli.views import view_of
 from headwater.runtime import RunOptions
@@ -28,7 +30,7 @@ def ask_for_stop() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def while_read(show: Callable[[T], None], lost: Callable[[], None] = ask_for_stop) -> Callable[[T], None]:
+def while_read(show: Callable[[T], object], lost: Callable[[], None] = ask_for_stop) -> Callable[[T], None]:
     """Show values as long as the output is read; then discard the output and call `lost`.
 
     Lines and events arrive on Spark threads, which must not fail because of this output.
@@ -66,22 +68,24 @@ def _is_unread(stream: TextIO) -> bool:
 
 
 def run_stream(
-    file: str, options: RunOptions, limit: Duration | None, *, as_json: bool, verbose: bool
+    files: Sequence[str], options: RunOptions, limit: Duration | None, *, as_json: bool, verbose: bool
 ) -> int:
     """Run the queries under a live table, a line log or JSON lines."""
     with view_of(as_json=as_json) as view:
-        result = run_command(
-            file,
-            options,
-            limit=limit,
-            emit=while_read(view.event),
-            stdout=while_read(view.line),
-            found=while_read(lambda findings: view.findings(findings, file)),
-        )
-    problems = [query.problem for query in result.queries.values() if query.problem]
+
+        def findings(found: list[Finding], file: str) -> None:
+            def show(every: list[Finding]) -> None:
+                view.findings(every, file)
+
+            while_read(show)(found)
+
+        output = Output(while_read(view.event), while_read(view.line), findings)
+        results = run_command(files, options, output, limit=limit)
+    of_queries = [query.problem for each in results for query in each.queries.values() if query.problem]
+    problems = [*(problem for each in results for problem in each.problems), *of_queries]
     if not as_json:
         show_problems(problems, as_json=False, verbose=verbose)
-    return result.exit_code
+    return max(result.exit_code for result in results)
 
 
 def run_batch(file: str, options: RunOptions, into: Path | None, *, append: bool, as_json: bool) -> int:

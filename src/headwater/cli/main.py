@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import check, dev, project, quarantine, run, test
+from headwater.cli import check, control, dev, project, quarantine, run, test
 from headwater.cli.options import Command
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.environment import INTERNAL_ERROR
@@ -27,6 +27,10 @@ app = typer.Typer(
 for command in (project.init, project.doctor, check.check, check.explain, check.schema, run.run):
     app.command(cls=Command)(command)
 app.command("test", cls=Command)(test.run_tests_command)
+for of_run in (control.status, control.stop, control.restart, control.wait):
+    app.command(cls=Command)(of_run)
+for output in (control.logs, control.events, control.sql):
+    app.command(cls=Command)(output)
 app.add_typer(quarantine.commands, name="quarantine")
 app.add_typer(dev.commands, name="dev")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -13,13 +15,25 @@ from headwater.loaders.whole import setting_problem
 from headwater.values import Duration
 from headwater.values.renamed import OPTIONS, renamed
 
+OPTIONAL_VALUES = {"--metrics": (re.compile(r"(.*:)?[0-9]+"), "9464")}
+"""Options whose value can be omitted: the form of a value, and the default of `headwater.history.metrics_server`."""
+
+
+def _with_values(args: list[str]) -> Iterator[str]:
+    """The arguments with the default of each option whose value is omitted."""
+    for number, argument in enumerate(args):
+        yield argument
+        form, default = OPTIONAL_VALUES.get(argument, (None, ""))
+        if form is not None and not form.fullmatch(args[number + 1] if number + 1 < len(args) else ""):
+            yield default
+
 
 class Command(TyperCommand):
     """A command that reports renamed options, and whose help shows metavars only."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, list(_with_values(args)))
         except typer.TyperException as error:
             # Only an unknown option has a name.
             option = getattr(error, "option_name", "")

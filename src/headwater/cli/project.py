@@ -38,7 +38,8 @@ def doctor(
         bool, typer.Option("--spark", help="Start Spark and check every part of it that Headwater uses")
     ] = False,
     class_data: Annotated[
-        bool, typer.Option("--class-data", help="Make the archive of Spark's classes now, for faster starts")
+        bool,
+        typer.Option("--class-data", help="Create the archive of Spark's classes now, for faster starts"),
     ] = False,
     as_json: Json = False,
     verbose: Verbose = False,

@@ -22,13 +22,16 @@ from headwater.cli.check_views import STARTING_SPARK
 from headwater.cli.render import json_line, show_findings
 from headwater.errors import Problem
 from headwater.events import (
+    Alert,
     EpochCommitted,
     Event,
-    Found,
+    EventsDropped,
     InputsIdle,
     Notice,
     QueryIdle,
     QueryProgress,
+    QueryRestarted,
+    QueryRestarting,
     QueryStarted,
     QueryStatus,
     QuerySummary,
@@ -98,8 +101,7 @@ class JsonView(View):
         sys.stderr.write(line + "\n")
 
     def findings(self, findings: list[Finding], file: str) -> None:
-        for finding in findings:
-            self._write(Found(finding=finding.to_json()).to_json())
+        """They are events as well."""
 
     def _write(self, value: object) -> None:
         self._stdout.write(json_line(value))
@@ -152,6 +154,11 @@ class LiveView(View):
                 self._row(name)["status"] = status.value
                 if problem:
                     self._console.print(scrub(describe(event)), markup=False)
+            case QueryRestarting(query=name):
+                self._row(name)["status"] = QueryStatus.RESTARTING.value
+                self._console.print(scrub(describe(event)), markup=False)
+            case Alert() | QueryRestarted() | EventsDropped():
+                self._console.print(scrub(describe(event)), markup=False)
             case RunStarted() | SinkFinished():
                 self._doing = None
                 self._console.print(scrub(describe(event)), markup=False)
@@ -259,6 +266,18 @@ def describe(event: Event) -> str:
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
         case EpochCommitted():
             return f"{event.query}: epoch {event.epoch} committed"
+        case QueryRestarting():
+            wait = f"in {event.delay_ms / 1_000:.1f} s" if event.delay_ms else "immediately"
+            attempt = f"attempt {event.attempt} of {event.attempts}"
+            return f"{event.query}: restarts {wait}, {attempt}{_why(event.problem)}"
+        case QueryRestarted():
+            return f"{event.query}: restarted"
+        case Alert():
+            if not event.active:
+                return f"{event.query}: alert {event.alert} is over"
+            return f"{event.query}: {event.severity}: {event.code} {event.message} {event.hint}"
+        case EventsDropped():
+            return f"{count_of(event.dropped, 'event')} dropped: {event.consumer} is too slow"
         case QueryTerminated():
             return f"{event.query}: {event.status.value}{_why(event.problem)}"
         case RunFinished():

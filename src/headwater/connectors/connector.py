@@ -332,10 +332,10 @@ class KnowsContents(Protocol):
 
 @runtime_checkable
 class ReadsBack(Protocol):
-    """A sink whose rows can be read back, for tests that keep it."""
+    """A sink whose rows can be read back: for queries while it runs, and for tests that keep it."""
 
     def read_back(self, spark: SparkSession, options: Any, written: StructType) -> DataFrame:
-        """The rows that it has committed."""
+        """The rows that it has committed, as a batch with the columns `written`; none before the first batch."""
 
 
 @runtime_checkable

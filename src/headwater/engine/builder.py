@@ -37,7 +37,7 @@ from headwater.engine.translate import function_problem, source_problem, sql_pro
 from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.connectors import CONNECTOR_FILE_OUTSIDE_RUN_DIR
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
-from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
+from headwater.events.counts import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
 from headwater.plan.predicates import secret_problems, watermark_problem

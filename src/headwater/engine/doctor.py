@@ -232,14 +232,14 @@ def check_class_data(environ: Mapping[str, str]) -> Check:
         size = sum(file.stat().st_size for file in archive.files) // 1024**2
         return Check(name, "ok", f"Archive of Spark's classes, {size} MB ({archive.archive})")
     if archive.is_being_made:
-        return Check(name, "ok", "Another process is making the archive of Spark's classes")
+        return Check(name, "ok", "Another process is creating the archive of Spark's classes")
     attempts = archive.attempts()
     if attempts.exhausted:
         reason = attempts.reason or f"{count_of(attempts.number, 'attempt')} did not finish"
         return class_data_failed(reason, "warning")
     if reason := _not_writable(archive.folder):
         return class_data_failed(f"{archive.folder}: {reason}", "warning")
-    says = "No archive of Spark's classes yet. Headwater makes it after the next command that starts Spark."
+    says = "No archive of Spark's classes yet. Headwater creates it after the next command that starts Spark."
     return Check(name, "ok", says)
 
 
@@ -252,7 +252,7 @@ def no_archive_reason(environ: Mapping[str, str]) -> str:
     value = environ.get(SWITCH, "")
     if value.lower() in OFF:
         return f"{SWITCH} is {value}"
-    return "Java makes none for these options and this class path"
+    return "Java creates none for these options and this class path"
 
 
 def _nearest(folder: Path) -> Path:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headwater.connectors import sink_side, source_side
+from headwater.engine.spark_metrics import create_csv_directory, metrics_settings
 from headwater.errors import PipelineError, SetupError
 from headwater.errors.catalogue.environment import JAR_UNSUPPORTED
 from headwater.errors.catalogue.notices import JAR_DOWNLOADED
@@ -30,6 +31,8 @@ JARS = "spark.jars"
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
 EXTENSIONS = "spark.sql.extensions"
+_OWN_QUERY_FAILS = {"spark.executor.killOnFatalError.depth": "0"}
+"""A task that runs out of memory fails its query. By default, Spark ends the process, and all queries with it."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,14 @@ def launch_spark(
     logs: Path | None = None,
     stdout: Callable[[str], None],
     emit: Emit = lambda event: None,
+    besides: Sequence[PipelineSpec] = (),
+    metrics: bool = True,
 ) -> Launch:
-    """Start the process of the JVM for a pipeline; `open_session` connects to it."""
+    """Start the process of the JVM for a pipeline; `open_session` connects to it.
+
+    `besides` are other pipelines that will run in it: it also starts with their jars and settings. Without
+    `metrics`, the pipeline's `spark_metrics` has no effect.
+    """
     given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
     # Settings that Spark would ignore, or that have a dedicated key in the pipeline file.
     refused = [problem for problem in map(setting_problem, given) if problem]
@@ -68,10 +77,36 @@ def launch_spark(
         raise PipelineError.of(refused)
     given = with_connector_settings(spec, given)
     jars = jars_of(spec, emit)
-    settings, java = context_settings(spec, given, jars), find_java()
-    folder = logs or RunDirectory(spec.run_dir).logs
-    process = None if has_jvm() else launch(settings, java=java, log_folder=folder, stdout=stdout)
+    folder, java = logs or RunDirectory(spec.run_dir).logs, find_java()
+    measured = (*besides, spec) if metrics else ()
+    shared = {key: value for each in measured for key, value in metrics_settings(each).items()}
+    if has_jvm():
+        return Launch(given, jars, context_settings(spec, {**shared, **given}, jars), java, folder, None)
+    for each in measured:
+        create_csv_directory(each)
+    shared |= {key: value for each in besides for key, value in _process_settings(each).items()}
+    every = dict.fromkeys((*jars, *(jar for each in besides for jar in jars_of(each, emit))))
+    settings = context_settings(spec, _with_extensions({**shared, **given}, shared, given), tuple(every))
+    process = launch(settings, java=java, log_folder=folder, stdout=stdout)
     return Launch(given, jars, settings, java, folder, process)
+
+
+def _process_settings(spec: PipelineSpec) -> dict[str, str]:
+    """The settings of a pipeline that its session cannot have for itself."""
+    given = with_connector_settings(spec, spec.spark)
+    of_sessions = ("spark.sql.", JARS)
+    of_processes = (EXTENSIONS, "spark.sql.catalog.", "spark.sql.warehouse.")
+    return {
+        key: value
+        for key, value in given.items()
+        if not key.startswith(of_sessions) or key.startswith(of_processes)
+    }
+
+
+def _with_extensions(settings: Mapping[str, str], *each: Mapping[str, str]) -> dict[str, str]:
+    """The settings with the extensions of all; each pipeline adds its own."""
+    named = [name.strip() for one in each for name in one.get(EXTENSIONS, "").split(",") if name.strip()]
+    return {**settings, **({EXTENSIONS: ",".join(dict.fromkeys(named))} if named else {})}
 
 
 def given_settings(
@@ -105,7 +140,14 @@ def context_settings(spec: PipelineSpec, given: Mapping[str, str], jars: tuple[s
     default = {} if "PYSPARK_GATEWAY_PORT" in os.environ else {MASTER: DEFAULT_MASTER}
     # A JVM's class path is complete when it starts; the user's values are kept.
     with_jars = {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
-    return {"spark.app.name": f"headwater {spec.name}", **default, **given, FAIR: "FAIR", **with_jars}
+    return {
+        "spark.app.name": f"headwater {spec.name}",
+        **_OWN_QUERY_FAILS,
+        **default,
+        **given,
+        FAIR: "FAIR",
+        **with_jars,
+    }
 
 
 # The jars of a pipeline: found before the JVM starts, since its class path is complete then.

@@ -62,9 +62,9 @@ class EventListener(QueryListener):
 
     def open(self, spark: SparkSession) -> None:
         """Listen to the queries of a session."""
+        self._remove = self.listen(spark)
         if self._output_rows:
             self._output_rows.open()
-        self._remove = self.listen(spark)
         self._thread.start()
 
     def drain(self, seconds: float) -> bool:
@@ -79,11 +79,13 @@ class EventListener(QueryListener):
         # A JVM that has exited has no listeners.
         with suppress(Py4JError, OSError):
             self._remove()
+        with suppress(Py4JError, OSError):
             if self._output_rows:
                 self._output_rows.close()
         self._remove = lambda: None
         self._queue.put(None)
-        if self._thread.is_alive():
+        # What is called on the thread may close it.
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_SECONDS)
 
     def take(self, kind: str, text: str) -> None:

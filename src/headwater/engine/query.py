@@ -129,6 +129,14 @@ class RunningQuery:
             return thread_lives(self.handle)
         return False
 
+    def has_terminated(self, deadline: float) -> bool:
+        """Whether its thread has ended; until `deadline`, a time of `time.monotonic()`, wait for a query that is
+        about to terminate."""
+        with suppress(*_NO_ANSWER):
+            while not self.handle.isActive and self.is_active and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+        return not self.is_active
+
     @property
     def is_in_batch(self) -> bool:
         with suppress(*_NO_ANSWER):
@@ -160,7 +168,9 @@ class RunningQuery:
                 if each.batchId() <= batch:
                     break
                 if _was_executed(each):
-                    found.append(progress_event(self.name, json.loads(each.json()), self.output_rows))
+                    # Only the metrics of the newest batch may still be on their way.
+                    progress, wait = json.loads(each.json()), not found
+                    found.append(progress_event(self.name, progress, self.output_rows, wait=wait))
         return tuple(reversed(found))
 
     def waiting(self) -> tuple[UnreadFiles, ...]:
@@ -235,13 +245,13 @@ class RunningQuery:
 
 
 def progress_event(
-    name: str, progress: Mapping[str, Any], output_rows: OutputRows | None = None
+    name: str, progress: Mapping[str, Any], output_rows: OutputRows | None = None, *, wait: bool = True
 ) -> QueryProgress:
-    """A batch of a query, from Spark's progress report."""
-    return QueryProgress(query=name, rows_out=_rows_out(progress, output_rows), progress=progress)
+    """A batch of a query, from Spark's progress report; `wait` for the metrics of its operators."""
+    return QueryProgress(query=name, rows_out=_rows_out(progress, output_rows, wait), progress=progress)
 
 
-def _rows_out(progress: Mapping[str, Any], output_rows: OutputRows | None) -> int | None:
+def _rows_out(progress: Mapping[str, Any], output_rows: OutputRows | None, wait: bool) -> int | None:
     """The rows that were written: as observed, as Spark reports them, or as its operators have counted them."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
     if observed:
@@ -250,7 +260,7 @@ def _rows_out(progress: Mapping[str, Any], output_rows: OutputRows | None) -> in
     written = int(progress["sink"].get("numOutputRows", -1))
     if written >= 0:
         return written
-    return output_rows.of(progress["runId"], progress["batchId"]) if output_rows else None
+    return output_rows.of(progress["runId"], progress["batchId"], wait=wait) if output_rows else None
 
 
 def _was_executed(progress: Any) -> bool:
@@ -276,7 +286,7 @@ def start_query(
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         side, context = sink_side(sink.connector), builder.context(sink)
         rows = side.outgoing(frame, sink.options, context)
-        # A continuous query supports no generator.
+        # A continuous query supports no generator, so it parses messages again for a filter.
         if not isinstance(trigger, Continuous):
             rows = _evaluated_once(rows)
         # A continuous query cannot count its rows.

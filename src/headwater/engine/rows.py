@@ -50,7 +50,7 @@ from headwater.errors.catalogue.pipelines import (
     EXPECTATION_SYNTAX,
 )
 from headwater.errors.catalogue.running import BAD_ROW, REPLAYED_ROWS_INVALID
-from headwater.events.kinds import ALL_ROWS, BAD, READ
+from headwater.events.counts import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import quarantines_rows
 from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of

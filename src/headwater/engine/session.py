@@ -19,11 +19,12 @@ from pyspark.sql import SparkSession
 from headwater.checkpoint import STATE_FORMAT
 from headwater.connectors import all_connectors
 from headwater.engine.launch import JARS, Launch, launch_spark
+from headwater.engine.spark_metrics import METRICS_ENABLED, late_metrics
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.running import JARS_ADDED_TOO_LATE, SETTING_TOO_LATE
 from headwater.events import Emit
 from headwater.spark.jvm import Jvm, start_context
-from headwater.spark.local_files import filter_files
+from headwater.spark.local_files import install_file_filter
 from headwater.spark.output_rows import OutputRows, output_rows
 from headwater.spark.session import (
     FASTER_FILE_MANAGER,
@@ -206,7 +207,14 @@ def open_session(
 ) -> PipelineSession:
     """The pipeline's session; the first one in the process starts the JVM."""
     launched = launch_spark(
-        spec, master=master, conf=conf, spark_ui=spark_ui, logs=logs, stdout=stdout, emit=emit
+        spec,
+        master=master,
+        conf=conf,
+        spark_ui=spark_ui,
+        logs=logs,
+        stdout=stdout,
+        emit=emit,
+        metrics=False,
     )
     return connect(spec, launched, stdout)
 
@@ -232,9 +240,11 @@ def _session_in(jvm: Jvm, spec: PipelineSpec, launched: Launch) -> PipelineSessi
     spark = SparkSession(jvm.context).newSession()
     late = add_to(spark, jars)
     register_installed(spark)
-    filter_files(spark)
+    install_file_filter(spark)
     if not jvm.owned:
         _refuse_late_settings(spark, given, spec)
+        if METRICS_ENABLED in launched.settings:
+            _switch_metrics_on(spark, launched, spec)
     widened = _with_secret_options_hidden(spark, spec, given)
     cores = cores_of(
         str(jvm.context.master),
@@ -271,6 +281,14 @@ def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: P
                     spec.setting_place(key, value), key=key, value=value, now=running.get(key, "unset")
                 )
             )
+
+
+def _switch_metrics_on(spark: SparkSession, launched: Launch, spec: PipelineSpec) -> None:
+    """Queries report to the metrics of a Spark that was started elsewhere, if it has the sinks for them."""
+    late = late_metrics(spec, dict(spark.sparkContext.getConf().getAll()))
+    if late:
+        raise SetupError(*late)
+    spark.conf.set(METRICS_ENABLED, launched.settings[METRICS_ENABLED])
 
 
 def _holds(now: str | None, key: str, value: str) -> bool:

@@ -87,7 +87,20 @@ _FAILED_ROW = re.compile(
 _UNREADABLE_ROW = re.compile(rf"\[USER_RAISED_EXCEPTION\] {REPLAYED_ROWS_INVALID.code}\t([^\t]*)\t([^\n]*)")
 _SHOWN_OF_A_ROW = 300
 
-_NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
+_NO_CONNECTION = re.compile(
+    r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost|SocketTimeout|PortUnreachable)Exception\b"
+)
+_UNREACHABLE = re.compile(
+    # Errors of connections: Python's own, those of clients for HTTP and databases, and those of JDBC.
+    r"(?:[\w.]*\.)?(?:Connect(?:ion)?\w*Error|\w*Timeout(?:Error)?|BrokenPipeError|URLError|gaierror)\b"
+    r"|(?:sqlalchemy|psycopg|psycopg2|pymysql|MySQLdb|mysql|oracledb|pyodbc|redis|asyncpg)[\w.]*"
+    r"\.(?:OperationalError|InterfaceError)\b"
+    r"|(?:ConnectException|SocketTimeoutException|UnknownHostException|CommunicationsException)\b"
+    r"|SQL(?:Transient\w*|Recoverable)Exception\b"
+)
+"""Exceptions of user code after which a retry can succeed."""
+_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError(?:: ([^\n]*))?|^(MemoryError)\b", re.MULTILINE)
+_WORKER_EXITED = re.compile(r"Python worker exited unexpectedly(?: \(([^)\n]*)\))?")
 
 
 def source_problem(error: Exception, source: SourceSpec, root: Path) -> Problem:
@@ -167,10 +180,10 @@ def _unexplained(
     error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
-        raised, line = in_python
-        return _detailed(
-            running.QUERY_CODE_FAILED.at(line or sink.position, sink=sink.name, error=raised), error
-        )
+        return _detailed(_raised_by_user(*in_python, sink), error)
+    of_process = _process_problem(full_text(error), sink)
+    if of_process:
+        return _detailed(of_process, error)
     says = sentence_of(error)
     malformed = [cause for cause in causes_of(error) if condition_of(cause).startswith(_ROW_CONDITIONS)]
     if malformed:
@@ -192,6 +205,27 @@ def _unexplained(
         )
     place, says = place_in_tables(error, tables, root) or sink.position, failure_of(error, full_text(error))
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
+
+
+def _raised_by_user(raised: str, line: Position | None, sink: SinkSpec) -> Problem:
+    """What the user's code raised."""
+    place = line or sink.position
+    if _MEMORY.match(raised):
+        return running.OUT_OF_MEMORY.at(place, sink=sink.name, says=raised)
+    if _UNREACHABLE.match(raised):
+        return running.USER_CONNECTION_FAILED.at(place, sink=sink.name, error=raised)
+    return running.QUERY_CODE_FAILED.at(place, sink=sink.name, error=raised)
+
+
+def _process_problem(text: str, sink: SinkSpec) -> Problem | None:
+    """A task that ran out of memory, or whose Python process exited."""
+    memory, worker = _MEMORY.search(text), _WORKER_EXITED.search(text)
+    if memory:
+        says = ": ".join(filter(None, ("OutOfMemoryError", (memory[1] or "").strip().rstrip("."))))
+        return running.OUT_OF_MEMORY.at(sink.position, sink=sink.name, says=says)
+    if worker:
+        return running.WORKER_DIED.at(sink.position, sink=sink.name, says=worker[1] or "no reason")
+    return None
 
 
 def _explained(failure: Failure, sink: SinkSpec) -> tuple[Problem | None, str]:
@@ -242,8 +276,7 @@ def _shown(row: str) -> str:
 def code_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
     """What the user's own function raised on the driver, at the user's own line."""
     raised = f"{type(error).__name__}: {error}".rstrip(". ")
-    place = user_line(error.__traceback__, root) or sink.position
-    return _detailed(running.QUERY_CODE_FAILED.at(place, sink=sink.name, error=raised), error)
+    return _detailed(_raised_by_user(raised, user_line(error.__traceback__, root), sink), error)
 
 
 def full_text(error: BaseException) -> str:

@@ -67,6 +67,7 @@ def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | No
 def _functions(spec: PipelineSpec) -> Iterator[FunctionRef]:
     yield from (declared.function for declared in spec.functions if declared.function)
     yield from (table.function for table in spec.tables if table.function)
+    yield from filter(None, (spec.on_event,))
     for sink in spec.sinks:
         yield from sink_side(sink.connector).functions(sink.options)
     for source in spec.sources:

@@ -3,118 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 from headwater.errors import Problem
-
-# What a batch counts besides its rows in and out: bad rows by source, late rows by operator.
-
-SOURCE_COUNTS = "headwater.rows."
-"""The prefix of the metric that counts a source's rows."""
-READ, BAD = "read", "bad"
-
-
-@dataclass(frozen=True)
-class SourceCounts:
-    """The rows of one source; every row is good or bad."""
-
-    read: int = 0
-    bad: int = 0
-
-    @property
-    def good(self) -> int:
-        return self.read - self.bad
-
-    def __add__(self, other: SourceCounts) -> SourceCounts:
-        return SourceCounts(self.read + other.read, self.bad + other.bad)
-
-    def to_json(self) -> dict[str, int]:
-        return {"read": self.read, "good": self.good, "bad": self.bad}
-
-
-def source_counts(progress: Mapping[str, Any]) -> dict[str, SourceCounts]:
-    """The rows of each source that detects bad rows, by its name."""
-    observed = progress.get("observedMetrics") or {}
-    return {
-        name.removeprefix(SOURCE_COUNTS): SourceCounts(int(counts[READ]), int(counts[BAD]))
-        for name, counts in observed.items()
-        if name.startswith(SOURCE_COUNTS)
-    }
-
-
-_WORDS = {
-    "stateStoreSave": "aggregation",
-    "sessionWindowStateStoreSaveExec": "session windows",
-    "dedupe": "deduplication",
-    "dedupeWithinWatermark": "deduplication within watermark",
-    "symmetricHashJoin": "join",
-    "flatMapGroupsWithState": "state",
-    "applyInPandasWithState": "state",
-    "transformWithStateExec": "state",
-    "transformWithStateInPandasExec": "state",
-    "transformWithStateInPySparkExec": "state",
-}
-"""Spark's names of stateful operators, in the terms of the docs."""
-
-
-def late_rows(progress: Mapping[str, Any]) -> dict[str, int]:
-    """The rows that each stateful operator dropped because they arrived behind the watermark.
-
-    Several operators of one kind are numbered, starting at the source. An aggregation drops rows after it has
-    combined the rows of one group, so it counts fewer rows than arrived.
-    """
-    operators = list(reversed(progress.get("stateOperators") or ()))
-    names = [_WORDS.get(str(name := each.get("operatorName")), str(name)) for each in operators]
-    found: dict[str, int] = {}
-    for number, (name, operator) in enumerate(zip(names, operators, strict=True)):
-        place = names[: number + 1].count(name)
-        label = f"{name} {place}" if names.count(name) > 1 else name
-        found[label] = int(operator.get("numRowsDroppedByWatermark") or 0)
-    return found
-
-
-# What a batch counts for the expectations of its tables.
-
-TABLE_COUNTS = "headwater.expect."
-"""The prefix of the metric that counts a table's rows."""
-ALL_ROWS = "all rows"
-"""The count of all rows; an expectation cannot have a name with a space."""
-
-
-@dataclass(frozen=True)
-class TableCounts:
-    """The rows of one table that were checked, and how many of them failed each expectation."""
-
-    rows: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: TableCounts) -> TableCounts:
-        names = dict.fromkeys((*self.failed, *other.failed))
-        failed = {name: self.failed.get(name, 0) + other.failed.get(name, 0) for name in names}
-        return TableCounts(self.rows + other.rows, failed)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"rows": self.rows, "failed": dict(self.failed)}
-
-
-def counts_of(observed: Mapping[str, Any]) -> TableCounts:
-    """Counts as Spark returns them."""
-    failed = {name: int(rows or 0) for name, rows in observed.items() if name != ALL_ROWS}
-    return TableCounts(int(observed[ALL_ROWS] or 0), failed)
-
-
-def table_counts(progress: Mapping[str, Any]) -> dict[str, TableCounts]:
-    """The counts of a batch, by table name."""
-    observed = progress.get("observedMetrics") or {}
-    return {
-        name.removeprefix(TABLE_COUNTS): counts_of(counts)
-        for name, counts in observed.items()
-        if name.startswith(TABLE_COUNTS)
-    }
-
+from headwater.events.counts import (
+    SourceCounts,
+    TableCounts,
+    late_rows,
+    source_counts,
+    table_counts,
+)
 
 VERSION = 1
 
@@ -125,6 +26,7 @@ class QueryStatus(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     IDLE = "idle"
+    RESTARTING = "restarting"
     FINISHED = "finished"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -147,14 +49,15 @@ class Event:
         return {"event": self.kind, "version": VERSION, **self._fields()}
 
     def _fields(self) -> dict[str, Any]:
-        return {each.name: _as_json(getattr(self, each.name)) for each in fields(self)}
+        return {each.name: as_json(getattr(self, each.name)) for each in fields(self)}
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
+    """A value of an event, or an object with such values, in its JSON form."""
     if isinstance(value, Mapping):
-        return {name: _as_json(each) for name, each in value.items()}
+        return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, tuple | list):
-        return [_as_json(each) for each in value]
+        return [as_json(each) for each in value]
     return value.to_json() if hasattr(value, "to_json") else value
 
 
@@ -196,6 +99,25 @@ class Found(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueryDetails:
+    """What is known of a query before it starts."""
+
+    connector: str = ""
+    mode: str = "append"
+    trigger: str = ""
+    interval_ms: int | None = None
+    """The interval of its trigger, if it has one."""
+    guarantee: str = ""
+    """The delivery guarantee of its sink, such as `exactly-once`."""
+    sources: tuple[str, ...] = ()
+    """The name of each Spark source, in the order of Spark's progress reports."""
+    checkpoint: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {each.name: as_json(getattr(self, each.name)) for each in fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
     """The run has started; its queries are about to start."""
 
@@ -205,6 +127,8 @@ class RunStarted(Event):
     queries: tuple[str, ...]
     run_dir: str
     spark_version: str
+    details: Mapping[str, QueryDetails] = field(default_factory=dict)
+    """What is known of each query before it starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +139,12 @@ class QueryStarted(Event):
     query: str
     id: str
     run_id: str
+    details: QueryDetails | None = None
+    """What is known of a query that a program started itself; otherwise, `run_started` has the details."""
+
+    def _fields(self) -> dict[str, Any]:
+        found = super()._fields()
+        return {name: value for name, value in found.items() if name != "details" or value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +194,7 @@ class QueryProgress(Event):
 
     def _fields(self) -> dict[str, Any]:
         counts = {"sources": self.source_counts, "expectations": self.table_counts}
-        return {**super()._fields(), **_as_json(counts), "late_rows": self.late_rows}
+        return {**super()._fields(), **as_json(counts), "late_rows": self.late_rows}
 
     @property
     def batch_ms(self) -> int:
@@ -304,6 +234,80 @@ class InputsIdle(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BacklogChanged(Event):
+    """The number of files that the sources of a query have listed and not read has changed."""
+
+    kind: ClassVar[str] = "backlog_changed"
+    query: str
+    files: Mapping[str, int]
+    """By path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryRestarting(Event):
+    """A query failed and will be restarted after a delay."""
+
+    kind: ClassVar[str] = "query_restarting"
+    query: str
+    attempt: int
+    """The number of this restart within the period of the restart policy."""
+    attempts: int
+    """How many restarts the policy allows in that period."""
+    delay_ms: int
+    problem: Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryRestarted(Event):
+    """A query runs again, after a failure or at the user's request."""
+
+    kind: ClassVar[str] = "query_restarted"
+    query: str
+    restarts: int
+    """How often it was restarted since the start of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alert(Event):
+    """The health of a query has changed: a condition that needs attention was found, or has ended."""
+
+    kind: ClassVar[str] = "alert"
+    query: str
+    alert: str
+    """The name of the rule, such as `falling_behind`."""
+    subject: str = ""
+    """What it is about, if the rule applies to parts of a query: a source, an operator."""
+    severity: str
+    """`warning` or `critical`."""
+    active: bool
+    """False if the condition has ended."""
+    code: str
+    message: str
+    hint: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineChanged(Event):
+    """The definition of a query differs from that of its last start."""
+
+    kind: ClassVar[str] = "pipeline_changed"
+    query: str
+    changes: tuple[str, ...]
+    """What has changed, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventsDropped(Event):
+    """A consumer of events was too slow, and its queue was full."""
+
+    kind: ClassVar[str] = "events_dropped"
+    consumer: str
+    dropped: int
+    """How many events it has missed since the last such event."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryTerminated(Event):
     """A query has terminated: it finished, was stopped, or failed with a problem."""
 
@@ -327,9 +331,11 @@ class QuerySummary:
     """The newest batch or epoch."""
     idle_inputs: tuple[Mapping[str, Any], ...]
     problem: Problem | None
+    restarts: int = 0
+    """How often the query was restarted."""
 
     def to_json(self) -> dict[str, Any]:
-        return {each.name: _as_json(getattr(self, each.name)) for each in fields(self)}
+        return {each.name: as_json(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,3 +401,13 @@ class Notice(Event):
     def text(self) -> str:
         """The notice in one line; one with a hint also shows its code."""
         return f"{self.code} {self.message} {self.hint}" if self.hint else self.message
+
+
+def of_pipeline(event: Event, pipeline: str) -> Event:
+    """The event with the pipeline's name before each query, where several pipelines are shown together."""
+    name = getattr(event, "query", "")
+    if name:
+        return replace(event, query=f"{pipeline}.{name}")  # type: ignore[call-arg]
+    if isinstance(event, RunFinished):
+        return replace(event, queries={f"{pipeline}.{each}": of for each, of in event.queries.items()})
+    return event

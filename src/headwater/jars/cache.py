@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from headwater.errors import Entry, Problem, SetupError
 from headwater.errors.catalogue.environment import (
@@ -116,6 +115,9 @@ def ivy_fetch(java: Path, ivy: Path, repository: str = "") -> Fetch:
     """A download function that runs Ivy; without a repository, it uses the public one."""
 
     def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        # Loaded here, because it loads HTTP clients: a start without a download need not wait for that.
+        from xml.sax.saxutils import quoteattr
+
         with tempfile.TemporaryDirectory(prefix="headwater-ivy-") as work:
             root = f" root={quoteattr(repository)}" if repository else ""
             settings, module = Path(work, "settings.xml"), Path(work, "ivy.xml")

@@ -33,7 +33,13 @@ from headwater.loaders.keys import (
     known_keys,
     value_places,
 )
-from headwater.loaders.user_files import key_of, reference_problems, table_function, with_parameters
+from headwater.loaders.user_files import (
+    key_of,
+    reference_problems,
+    refuse_call,
+    table_function,
+    with_parameters,
+)
 from headwater.loaders.validation import (
     meant_by_others,
     misspelt_required,
@@ -58,6 +64,8 @@ from headwater.spec import (
 from headwater.spec.pipeline import FunctionKeys, SinkKeys, SourceKeys
 from headwater.values import Position, Secret, did_you_mean, quoted
 
+_PLACED = ("timezone", "spark", "suppress", "history", "event_log", "webhook", "on_event", "spark_metrics")
+"""The settings of a pipeline whose positions are recorded."""
 RESERVED = ("spark",)
 """A parameter of a table function with this name receives the Spark session."""
 
@@ -90,7 +98,9 @@ class _Judge:
         }
         if not re.fullmatch(NAME, right.name.replace("-", "_")):
             self._bad_name(right.name, self.places.of_value(("name",)), "a pipeline")
-        top = {key: written[key] for key in ("timezone", "spark", "suppress") if key in written}
+        top = {key: written[key] for key in _PLACED if key in written}
+        if right.on_event:
+            self._refuse_call(right.on_event, ("event",), ("on_event",))
         spec = PipelineSpec(
             **{**right.content(), **things},
             root=root,
@@ -236,6 +246,12 @@ class _Judge:
         except PipelineError as error:
             self.problems += error.problems
             return ref
+
+    def _refuse_call(self, ref: FunctionRef, passed: tuple[str, ...], route: Route) -> None:
+        try:
+            refuse_call(ref, passed, self.places.of_value(route))
+        except PipelineError as error:
+            self.problems += error.problems
 
     def _connected(
         self, model: type[Model], side: Literal["source", "sink"], written: Any, route: Route, where: str

@@ -13,14 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from headwater.errors import PipelineError, Problem
 from headwater.spec import ConnectorOptions, Declared, PipelineSpec
 from headwater.spec.connector import OF_TABLES
-from headwater.spec.pipeline import (
-    ExpectationKeys,
-    FunctionField,
-    OneOrMore,
-    PipelineSettings,
-    Suppression,
-    WatermarkField,
-)
+from headwater.spec.pipeline import ExpectationKeys, OneOrMore, PipelineSettings, Suppression, WatermarkField
+from headwater.spec.references import FunctionField
 from headwater.values import Position, TextPosition, nearest
 from headwater.values.renamed import renamed
 

@@ -13,11 +13,12 @@ from headwater.connectors.connector import ConnectorCall
 from headwater.errors import PipelineError, UsageError
 from headwater.errors.catalogue.pipelines import NAME_CONFLICT
 from headwater.errors.catalogue.programs import TABLE_NAME_MISSING
+from headwater.events import Event
 from headwater.loaders.judge import judge
 from headwater.loaders.keys import Declaration, Places, Route
 from headwater.loaders.yaml_form import YamlFile
 from headwater.spec import PipelineSpec
-from headwater.values import Position, TextPosition
+from headwater.values import Position, Secret, TextPosition
 from headwater.values.user_frames import caller
 
 
@@ -45,8 +46,16 @@ class Declarations:
         run_dir: str | Path | None = None,
         spark: Mapping[str, str | int | float | bool] | None = None,
         watermark_policy: str | None = None,
+        restart: str | Mapping[str, Any] | None = None,
+        on_failure: str | None = None,
+        history: Mapping[str, str | int] | None = None,
+        event_log: str | Path | None = None,
+        webhook: str | Secret | None = None,
+        on_event: str | Callable[[Event], object] | None = None,
+        spark_metrics: str | Mapping[str, Mapping[str, object]] | None = None,
         jars: Sequence[str | Path] = (),
         suppress: Mapping[str, str] | None = None,
+        alerts: Mapping[str, bool | str | Mapping[str, object]] | None = None,
     ) -> None:
         self.name = name
         self._position = caller()
@@ -56,8 +65,16 @@ class Declarations:
             "run_dir": str(run_dir) if run_dir is not None else None,
             "spark": dict(spark) if spark else None,
             "watermark_policy": watermark_policy,
+            "restart": restart,
+            "on_failure": on_failure,
+            "history": dict(history) if history else None,
+            "event_log": str(event_log) if event_log is not None else None,
+            "webhook": webhook,
+            "on_event": on_event,
+            "spark_metrics": spark_metrics,
             "jars": [str(jar) for jar in jars] or None,
             "suppress": dict(suppress) if suppress else None,
+            "alerts": dict(alerts) if alerts else None,
         }
         self._things: dict[str, dict[str, Any]] = {"functions": {}, "sources": {}, "tables": {}, "sinks": {}}
         self._positions: dict[Route, Position] = {}
@@ -113,17 +130,23 @@ class Declarations:
         reads: str,
         mode: str | None = None,
         trigger: str | None = None,
+        restart: str | Mapping[str, Any] | None = None,
+        on_failure: str | None = None,
         suppress: Mapping[str, str] | None = None,
     ) -> None:
         """Declare a sink.
 
         `reads` is the source or table to write, `mode` the output mode (default: `append`), `trigger` when
-        each batch starts. `suppress` maps codes of findings to the reasons for suppressing them.
+        each batch starts. `restart` is when the query is restarted after a failure (`never`, or an object), and
+        `on_failure` what happens to the other queries (`continue` or `stop`). `suppress` maps codes of findings
+        to the reasons for suppressing them.
         """
         keys = {
             "reads": reads,
             "mode": mode,
             "trigger": trigger,
+            "restart": restart,
+            "on_failure": on_failure,
             "suppress": dict(suppress) if suppress else None,
         }
         self._declare("sinks", name, _connected(connector, keys))
@@ -234,7 +257,7 @@ class Declarations:
             file = self._position.file
             root = Path(file).parent if os.path.exists(file) else Path.cwd()
             spec = judge(Declaration({**values, **self._things}, self, root, file))
-        return spec.model_copy(update={"in_program": True})
+        return spec
 
     def of_key(self, route: Route) -> Position:
         """The position of the call that declared the object."""

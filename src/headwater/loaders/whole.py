@@ -37,6 +37,8 @@ _FIXED = {
     "spark.sql.streaming.checkpointLocation": "Set `run_dir` at the top level of the file.",
     "spark.scheduler.mode": "Remove it. Each query already has its own fair scheduler pool.",
 }
+SPARK_UI = "spark.ui.enabled"
+_UI_NEEDED = "Remove it. Spark serves the metrics of `spark_metrics: prometheus` on its UI."
 _HADOOP = ("fs.", "dfs.", "hadoop.", "parquet.", "hive.")
 
 
@@ -72,6 +74,9 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     for key in spec.spark:
         if problem := setting_problem(key, declaration.places.of_key(("spark", key))):
             yield problem
+    if spec.spark_metrics and spec.spark_metrics.prometheus and spec.spark.get(SPARK_UI) == "false":
+        place = declaration.places.of_key(("spark", SPARK_UI))
+        yield SPARK_SETTING_NOT_ALLOWED.at(place, key=SPARK_UI, hint=_UI_NEEDED)
     yield from _jars(spec, declaration)
     folder = str(declaration.values.get("run_dir", ""))
     if is_uri(folder):

@@ -173,6 +173,27 @@ class QueryFacts:
         return _stored().validate_python(stored)
 
 
+_CHANGES = {
+    "connector": "connector",
+    "mode": "mode",
+    "trigger": "trigger",
+    "timezone": "time zone",
+    "sources": "sources",
+    "operators": "operations",
+    "state": "state",
+    "output_schema": "output columns",
+    "places": "location",
+    "fixed_options": "sink options",
+    "spark_version": "Spark version",
+}
+"""What a user can change about a query, by field."""
+
+
+def changes_between(before: QueryFacts, now: QueryFacts) -> tuple[str, ...]:
+    """What has changed since the last start of a query, in words."""
+    return tuple(words for name, words in _CHANGES.items() if getattr(before, name) != getattr(now, name))
+
+
 @cache
 def _stored() -> TypeAdapter[QueryFacts]:
     # Built when it is first used: that takes longer than loading the module.

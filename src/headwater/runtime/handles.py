@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.engine.memory_tables import DataFrame, MemoryTables
+from headwater.engine.sql_tables import DataFrame
 from headwater.errors import Problem, QueryFailedError, QueryNotFoundError
 from headwater.errors.catalogue.notices import ALL_DATA_READ, INPUT_UNREAD
 from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
 from headwater.events import QueryStatus, QuerySummary
-from headwater.events.kinds import SourceCounts, TableCounts
+from headwater.events.counts import SourceCounts, TableCounts
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.supervisor import Supervisor
 from headwater.values import count_of, nearest, scrub
@@ -110,6 +110,15 @@ class Query:
         """Let the current batch commit, then stop this query only."""
         self._supervisor.stop([self.name], timeout)
 
+    def restart(self) -> None:
+        """Let the current batch commit, then start the query again; also one that has stopped or failed."""
+        self._supervisor.restart(self.name)
+
+    @property
+    def restarts(self) -> int:
+        """How often it was restarted since the start of the run, after failures or at your request."""
+        return self._state.restarts
+
     def __repr__(self) -> str:
         if not self._state.query.has_batches:
             return f"<Query {self.name}: {self.status.value}, epoch {self.epoch}>"
@@ -129,9 +138,8 @@ class Queries(dict[str, Query]):
 class Run:
     """A running pipeline. Starting it does not block, and its queries are independent of each other."""
 
-    def __init__(self, supervisor: Supervisor, tables: MemoryTables) -> None:
+    def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
-        self._tables = tables
 
     @property
     def id(self) -> str:
@@ -152,6 +160,15 @@ class Run:
     @property
     def is_active(self) -> bool:
         return bool(self._supervisor.active)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all queries have terminated and every event was delivered."""
+        return self._supervisor.closed
+
+    def notify(self, problem: Problem) -> None:
+        """Report a notice as an event of this run."""
+        self._supervisor.scope.notify(problem)
 
     @property
     def summary(self) -> Mapping[str, QuerySummary]:
@@ -229,11 +246,11 @@ class Run:
         self._supervisor.kill()
 
     def sql(self, query: str) -> DataFrame:
-        """The result of a SQL query over the tables of `memory` sinks. Each table has the name of its sink.
+        """The result of a SQL query over what `memory` and `files` sinks have written.
 
-        The result contains what is committed when its first action runs. Call again to see later rows.
+        Each table has the name of its sink. Call again to see later rows.
         """
-        return self._tables.query(query)
+        return self._supervisor.tables.query(query)
 
     def raise_for_failure(self) -> None:
         """Raise QueryFailedError if a query failed."""

@@ -21,14 +21,15 @@ from headwater.events import (
     QueryStatus,
     QuerySummary,
 )
+from headwater.events.counts import SourceCounts, TableCounts
 from headwater.events.idle import Idle
-from headwater.events.kinds import SourceCounts, TableCounts
 from headwater.runtime.scope import shown
+from headwater.spec import RestartPolicy
 
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
 _KEPT = 100
 _LAST_EVENTS_SECONDS = 5.0
-_RESTARTS = 3
+_STATIC_RESTARTS = 3
 
 
 class RecentProgress:
@@ -61,9 +62,11 @@ class QueryState:
 
         starting ──► running ◄──► idle ──► finished    it has read everything
            ▲            │          │  ├──► stopped     `stopping`: a stop was requested
-           └─ restart ──┴──────────┘  └──► failed      a batch failed, or a `problem` stopped it
+           │            ▼          ▼  └──► failed      a batch failed, or a `problem` stopped it
+           └──────── restarting ◄──┘                   waits until `restart_at`
 
-    After a transient failure, the query is restarted, a few times between two batches.
+    A query whose failure a retry can fix waits for its restart, as its policy says. If only a file of a static
+    source has disappeared, it is restarted immediately, a few times between two batches.
     """
 
     query: RunningQuery
@@ -85,6 +88,8 @@ class QueryState:
     """The newest epoch of a continuous query, which has no batches."""
     problem: Problem | None = None
     stopping: bool = False
+    stuck: bool = False
+    """Its batch could neither finish nor be interrupted."""
     must_end: bool = False
     """The problem was found outside the query, and the query was stopped for it: it has failed."""
     quiet_watermark: str | None = None
@@ -93,8 +98,18 @@ class QueryState:
     last_poll_at: str = ""
     """When the last of these polls started; empty if unknown."""
     inactive_since: float | None = None
+    static_restarts: int = 0
+    """How often it was restarted because of a static source since its last progress."""
     restarts: int = 0
-    """How often it was restarted since its last progress."""
+    """How often it was restarted since the start of the run."""
+    attempts: deque[float] = field(default_factory=deque)
+    """When its restarts within the period of its policy were due."""
+    restart_at: float | None = None
+    """When it will be restarted, on the clock of `time.monotonic()`; None if it does not wait for that."""
+    restart_requested: bool = False
+    """Whether it is restarted when it has stopped."""
+    last_failure: Problem | None = None
+    """The failure for which it waits to be restarted."""
     delivered: dict[str, int] = field(default_factory=dict)
     """The newest batch since the start in which each source delivered rows."""
     idle_inputs: tuple[Idle, ...] = ()
@@ -109,8 +124,25 @@ class QueryState:
         return self.status in ENDED
 
     @property
-    def may_restart(self) -> bool:
-        return not self.stopping and not self.problem and self.restarts < _RESTARTS
+    def must_stop(self) -> bool:
+        return self.stopping or self.problem is not None
+
+    @property
+    def may_restart_for_static(self) -> bool:
+        return not self.must_stop and self.static_restarts < _STATIC_RESTARTS
+
+    def next_attempt(self, policy: RestartPolicy, now: float) -> int | None:
+        """The number of the next restart within the period of the policy; None if no more are allowed."""
+        while self.attempts and self.attempts[0] <= now - policy.within.seconds:
+            self.attempts.popleft()
+        number = len(self.attempts) + 1
+        return number if number <= policy.attempts else None
+
+    def wait_for_restart(self, at: float, failure: Problem | None = None) -> None:
+        """It has terminated, and will be restarted."""
+        self.status, self.restart_at, self.last_failure = QueryStatus.RESTARTING, at, failure
+        self.stopping = self.must_end = self.restart_requested = False
+        self.problem = None
 
     def seems_over(self) -> bool:
         """Whether Spark's query has terminated without an event from Spark's listener for some seconds."""
@@ -134,18 +166,21 @@ class QueryState:
             case QueryProgress():
                 self._add(event)
                 quiet = self._is_quiet(event)
+                if self.restart_at is not None:
+                    # It terminated after this batch.
+                    return
                 self.status = QueryStatus.IDLE if quiet else QueryStatus.RUNNING
                 self.idle_polls += quiet
                 self.last_poll_at = str(event.progress.get("timestamp") or "")
-            case EpochCommitted(epoch=epoch):
+            case EpochCommitted(epoch=epoch) if self.restart_at is None:
                 self.status, self.epoch = QueryStatus.RUNNING, epoch
-            case QueryIdle(started_at=started_at):
+            case QueryIdle(started_at=started_at) if self.restart_at is None:
                 self.status, self.last_poll_at = QueryStatus.IDLE, started_at
                 self.idle_polls += 1
 
     def _add(self, event: QueryProgress) -> None:
         self.newest = self.batch = event.batch_id
-        self.restarts = 0
+        self.static_restarts = 0
         # Decisions use Spark's values; what is shown to others contains no secrets.
         self.recent.append(shown(event.progress))
         self.delivered |= dict.fromkeys(self.query.inputs.rows_in(event.progress), event.batch_id)
@@ -168,10 +203,12 @@ class QueryState:
         self.quiet_watermark = mark
         return quiet
 
-    def restarted(self, query: RunningQuery) -> None:
+    def restarted(self, query: RunningQuery, *, for_static: bool = False) -> None:
         """It continues with a new start."""
         self.query, self.status, self.inactive_since = query, QueryStatus.STARTING, None
-        self.restarts, self.delivered = self.restarts + 1, {}
+        self.delivered, self.restart_at, self.stuck = {}, None, False
+        self.restarts += 1
+        self.static_restarts += for_static
 
     def outcome(self, *, failed: bool) -> QueryStatus:
         """The final status. If a batch had to be interrupted, its failure does not count."""
@@ -192,6 +229,7 @@ class QueryState:
             batch=self.batch if self.epoch is None else self.epoch,
             idle_inputs=tuple(idle.to_json(self.name) for idle in self.idle_inputs),
             problem=self.problem,
+            restarts=self.restarts,
         )
 
 

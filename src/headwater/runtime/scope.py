@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_VIOLATED
@@ -18,6 +19,9 @@ from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
 from headwater.values import OnViolation, scrub, scrub_within
+
+if TYPE_CHECKING:
+    from headwater.runtime.host import Controlled
 
 _LOG = logging.getLogger("headwater")
 STOP_SECONDS = 60.0
@@ -30,7 +34,13 @@ class RunOptions:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     fail_fast: bool = False
+    restarts: bool = True
+    """Whether failed queries are restarted, and Spark if its process dies, as the pipeline's `restart` says."""
+    observed: bool = True
+    """Whether the run has a history and a control socket."""
     until_idle: bool = False
+    metrics: str | None = None
+    """The address of the endpoint for Prometheus: `PORT` or `HOST:PORT`; None for no endpoint."""
     spark_ui: bool = False
     stop_seconds: float = STOP_SECONDS
 
@@ -40,6 +50,19 @@ class Cancellation(Protocol):
 
     def check_cancelled(self) -> None:
         """Raise if the start is cancelled."""
+
+
+class RunObservers(Protocol):
+    """Observes the run."""
+
+    def control(self, run: Controlled) -> None:
+        """The queries run; other processes can control them from now on."""
+
+    def call(self, function: Callable[[Event], object], name: str) -> None:
+        """Call a function of the user with every later event."""
+
+    def close(self) -> None:
+        """Deliver what has happened, and stop to observe."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +75,7 @@ class RunScope:
     directory: RunRecords
     locks: RunLocks
     emit: Emit
+    observers: RunObservers | None = None
     cancellation: Cancellation | None = None
 
     def notify(self, problem: Problem) -> None:
@@ -60,13 +84,7 @@ class RunScope:
 
     def log_failure(self, query: str, problem: Problem) -> None:
         """Append the full text to `logs/failures.log`; the message on the terminal stays short."""
-        now, file = datetime.now(UTC).isoformat(timespec="seconds"), self.directory.failures_log
-        text = f"{now} {query} {problem}\n{problem.detail}\n\n"
-        # A full disk must not keep the run from stopping; the problem itself is reported anyway.
-        with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("a", encoding="utf-8") as stream:
-                stream.write(scrub(text))
+        append_failure(self.directory.failures_log, query, problem)
 
     def phase(
         self, name: str, text: str, *, total: int | None = None, first: float | None = None
@@ -74,11 +92,31 @@ class RunScope:
         """A phase of the start, reported while the user waits for it."""
         return phase_of(self.emit, name, text, total=total, first=first)
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a stop of the whole run was requested."""
+        try:
+            self.check_cancelled()
+        except Exception:  # noqa: BLE001 - each caller raises its own
+            return True
+        return False
+
     def check_cancelled(self) -> None:
         """Raise if the start must stop: a lock was lost, or the start was cancelled."""
         self.locks.refuse_if_lost()
         if self.cancellation is not None:
             self.cancellation.check_cancelled()
+
+
+def append_failure(file: Path, query: str, problem: Problem) -> None:
+    """Append the full text of a failure to a log file."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    text = f"{now} {query} {problem}\n{problem.detail}\n\n"
+    # A full disk must not keep the run from stopping; the problem itself is reported anyway.
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as stream:
+            stream.write(scrub(text))
 
 
 # Observers of a run: they see no secrets, and their failures have no effect.

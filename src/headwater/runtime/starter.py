@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from headwater.checks.guarantees import guarantee_of
 from headwater.engine.listener import EventListener
 from headwater.engine.prepare import Prepared
 from headwater.engine.query import RunningQuery, start_query
 from headwater.engine.session import Setting
+from headwater.engine.sql_tables import SqlTables
 from headwater.engine.translate import failure_problem
-from headwater.errors import Problem
+from headwater.errors import CheckpointError, CheckpointLockedError, Problem, SetupError
 from headwater.errors.catalogue.connectors import STATIC_FILE_DELETED
-from headwater.events import Notice, RunStarted
+from headwater.errors.catalogue.environment import JVM_START_FAILED, SPARK_START_FAILED
+from headwater.events import Notice, QueryDetails, RunStarted
 from headwater.plan import QueryFacts
+from headwater.runtime.application import APPLICATION
 from headwater.runtime.query_state import QueryState
-from headwater.runtime.resume import resume
+from headwater.runtime.resume import reset_in_process, resume
 from headwater.runtime.scope import RunScope
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.tasks import Tasks
+from headwater.runtime.tasks import Tasks, tasks_of
+from headwater.spark.errors import SparkStopped
 from headwater.spec import SinkSpec
 from headwater.values import Every, Unpaced
 
+_START_FAILURES = (JVM_START_FAILED, SPARK_START_FAILED)
 IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
 
@@ -41,9 +48,39 @@ class QueryStarter:
     scope: RunScope
     prepared: Prepared
     plan: tuple[PlannedQuery, ...]
+    new_spark: Callable[[], QueryStarter] | None = None
+    """The same for a new process of Spark, after the old one died; None if Headwater did not start it."""
 
     def start(self, supervisor: Supervisor) -> None:
         """Start every query; if one fails to start, none is left running."""
+        supervisor.watch(self._started(supervisor, self.plan, first=True))
+
+    def with_new_spark(self, supervisor: Supervisor, names: Iterable[str]) -> QueryStarter:
+        """Start Spark again after its process died, and these queries in it; SparkStopped if it dies meanwhile."""
+        try:
+            return self._with_new_spark(supervisor, set(names))
+        except Exception as error:
+            # Whatever needed the process when it died says something else. It has started before, so a retry
+            # can also help if it does not start.
+            final = isinstance(error, SetupError) and error.problems[0].entry not in _START_FAILURES
+            if final or APPLICATION.lives(self.scope.spec):
+                raise
+            raise SparkStopped(str(error)) from error
+
+    def _with_new_spark(self, supervisor: Supervisor, chosen: set[str]) -> QueryStarter:
+        assert self.new_spark is not None, "otherwise, no restart of Spark is scheduled"
+        following = self.new_spark()
+        supervisor.tasks = supervisor.tasks_with(
+            self.scope,
+            tasks_of(self.scope, following.prepared, [each.facts for each in following.plan]),
+        )
+        plan = tuple(each for each in following.plan if each.sink.name in chosen)
+        supervisor.continue_with(following._started(supervisor, plan, first=False))
+        return following
+
+    def _started(
+        self, supervisor: Supervisor, plan: tuple[PlannedQuery, ...], *, first: bool
+    ) -> EventListener:
         scope, statics = self.scope, self.prepared.builder.statics
         supervisor.tasks.prepare()
         for file, text in self.prepared.builder.kept.items():
@@ -55,12 +92,13 @@ class QueryStarter:
             listener.open(spark)
             statics.start()
             # Problems of one query are reported before any other query writes.
-            for each in self.plan:
+            for each in plan:
                 for notice in self.resume_query(each, supervisor.tasks):
                     scope.emit(notice)
-            self._say_started()
-            with scope.phase("queries", "Starting the queries", total=len(self.plan)) as phase:
-                for number, each in enumerate(self.plan, start=1):
+            if first:
+                self._say_started()
+            with scope.phase("queries", "Starting the queries", total=len(plan)) as phase:
+                for number, each in enumerate(plan, start=1):
                     scope.directory.store_facts(each.facts)
                     newest = scope.directory.last_batch(each.sink.name)
                     supervisor.adopt(self.begun(each), newest)
@@ -72,7 +110,7 @@ class QueryStarter:
             statics.close()
             listener.close()
             raise
-        supervisor.watch(listener)
+        return listener
 
     def _say_started(self) -> None:
         self.scope.emit(
@@ -82,7 +120,20 @@ class QueryStarter:
                 queries=tuple(each.sink.name for each in self.plan),
                 run_dir=str(self.scope.directory.path),
                 spark_version=self.prepared.session.spark.version,
+                details={each.sink.name: self._details(each) for each in self.plan},
             )
+        )
+
+    def _details(self, each: PlannedQuery) -> QueryDetails:
+        sink, facts = each.sink, each.facts
+        return QueryDetails(
+            connector=sink.connector,
+            mode=sink.mode.value,
+            trigger=str(sink.trigger),
+            interval_ms=sink.trigger.interval.milliseconds if isinstance(sink.trigger, Every) else None,
+            guarantee=guarantee_of(facts).level.value,
+            sources=facts.inputs,
+            checkpoint=str(self.scope.directory.checkpoint(sink.name)),
         )
 
     def resume_query(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
@@ -106,7 +157,19 @@ class QueryStarter:
             trigger=trigger,
         )
 
-    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+    def restart(self, name: str) -> RunningQuery:
+        """Start a query again that has terminated; its batch is retried."""
+        self.scope.locks.confirm()
+        each = self._planned(name)
+        # After a suspension, another run may have the checkpoint.
+        self.scope.locks.confirm()
+        # A memory table would only get the rows from its checkpoint on; it is filled from the beginning.
+        discarded = reset_in_process(self.scope.directory, each.sink)
+        if discarded:
+            self.scope.notify(discarded)
+        return self.begun(each)
+
+    def restart_for_static(self, state: QueryState, failure: Exception) -> RunningQuery | None:
         """Restart a query after a file of a static source disappeared; its batch is retried."""
         if not self.prepared.builder.statics.again(state.query.id, failure):
             return None
@@ -119,8 +182,20 @@ class QueryStarter:
         problem = failure_problem(failure, self._planned(state.name).sink, spec.tables, spec.root, log)
         unreadable = self.prepared.builder.statics.problem(state.query.id)
         problem = replace(unreadable, detail=problem.detail) if unreadable else problem
+        problem = replace(self._lock_problem() or problem, detail=problem.detail)
         self.scope.log_failure(state.name, problem)
         return problem
+
+    def _lock_problem(self) -> Problem | None:
+        """Another run has the lock: its batches make those of this run fail, before the heartbeat notices."""
+        try:
+            self.scope.locks.confirm()
+        except CheckpointLockedError as held:
+            return held.problems[0]
+        except CheckpointError:
+            # The disk did not respond; nothing is known about the lock.
+            return None
+        return None
 
     def close(self) -> None:
         """Every query has terminated: release the static sources and the locks."""
@@ -128,6 +203,20 @@ class QueryStarter:
             self.prepared.builder.statics.close()
         finally:
             self.scope.locks.release()
+
+    @property
+    def restarts_spark(self) -> bool:
+        """Whether Spark can be started again if its process dies."""
+        return self.new_spark is not None
+
+    @cached_property
+    def tables(self) -> SqlTables:
+        """The tables that a program can query."""
+        return SqlTables(self.prepared.session.spark, self.scope.spec, self.prepared.frames)
+
+    def release(self) -> None:
+        """Release what belongs to a process of Spark that has died; the locks stay."""
+        self.prepared.builder.statics.close()
 
     def _planned(self, name: str) -> PlannedQuery:
         return next(each for each in self.plan if each.sink.name == name)

@@ -2,60 +2,57 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from headwater.connectors.contract import Pending, RunTask, Tick
+from headwater.connectors.contract import RunTask, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, CheckpointLockedError, ForcedStopError, PipelineError, Problem
+from headwater.engine.sql_tables import SqlTables
+from headwater.errors import (
+    CheckpointLockedError,
+    ForcedStopError,
+    HeadwaterError,
+    Problem,
+    UsageError,
+)
 from headwater.errors.catalogue.notices import QUERY_RESTART_FAILED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
     EVENT_PROCESSING_FAILED,
     FORCED_STOP,
     MONITOR_FAILED,
+    PROGRESS_LOST,
     PROGRESS_UNREADABLE,
+    QUERY_STUCK,
+    RUN_ENDED,
     STOP_TIMEOUT,
-    UNTIL_IDLE_UNSUPPORTED,
 )
-from headwater.events import Event, QueryProgress, QueryStatus, QueryTerminated, RunFinished
-from headwater.events.kinds import now
+from headwater.events import (
+    Event,
+    QueryProgress,
+    QueryRestarted,
+    QueryStatus,
+    QueryTerminated,
+    RunFinished,
+)
+from headwater.runtime.idleness import Idleness
+from headwater.runtime.parts import Listener, Starter
 from headwater.runtime.query_state import QueryState, in_order, missed
+from headwater.runtime.restarts import Restarts
 from headwater.runtime.scope import RunScope
 from headwater.runtime.tasks import BacklogWatch, EpochWatch, IdleWatch, Tasks
 from headwater.values import scrub
 
+_LOG = logging.getLogger("headwater")
 _TICK_SECONDS = 0.2
 _ASK_SECONDS = 1.0
 """How often each query is asked whether it still runs, which takes several calls into the JVM per query."""
 _LAST_EVENTS_SECONDS = 5.0
-
-
-class Starter(Protocol):
-    """Where the queries come from."""
-
-    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
-        """The restarted query if the failure was transient; else None."""
-
-    def explain(self, state: QueryState, failure: Exception) -> Problem:
-        """Why it failed."""
-
-    def close(self) -> None:
-        """Every query has terminated."""
-
-
-class Listener(Protocol):
-    """Delivers the events of the queries."""
-
-    def drain(self, seconds: float) -> bool:
-        """Wait until everything so far is handled; False if that takes longer."""
-
-    def close(self) -> None:
-        """Deliver no more events."""
 
 
 class Supervisor:
@@ -68,19 +65,14 @@ class Supervisor:
     def __init__(self, scope: RunScope, starter: Starter, tasks: Iterable[RunTask] = ()) -> None:
         self.run_id = scope.run_id
         self.queries: dict[str, QueryState] = {}
-        watches = (
-            BacklogWatch(self.queries),
-            IdleWatch(self.queries, scope.emit),
-            EpochWatch(self.queries, self.handle),
-        )
-        self.tasks = Tasks(scope, (*tasks, *watches))
+        self.tasks = self.tasks_with(scope, tasks)
         self.closed = False
-        self.stuck = False
         self.scope = scope
         self._emit = scope.emit
         self._starter = starter
-        self._found = 0
-        self._polls_then: dict[str, int] = {}
+        self.restarts = Restarts(scope)
+        self._ending = False
+        self._idleness = Idleness(self)
         self._committed: set[str] = set()
         self._progress: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self._listener: Listener | None = None
@@ -92,10 +84,29 @@ class Supervisor:
         self._asked = 0.0
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
 
+    def tasks_with(self, scope: RunScope, tasks: Iterable[RunTask]) -> Tasks:
+        """The tasks of the connectors, and those that monitor the queries."""
+        watches = (
+            BacklogWatch(self.queries, scope.emit),
+            IdleWatch(self.queries, scope.emit),
+            EpochWatch(self.queries, self.handle),
+        )
+        return Tasks(scope, (*tasks, *watches))
+
     def adopt(self, query: RunningQuery, newest: int = -1) -> None:
         """Register a query as soon as it started, with the last batch of previous runs."""
         with self._changed:
-            self.queries[query.name] = QueryState(query, newest)
+            state = self.queries.get(query.name)
+            if state is None:
+                self.queries[query.name] = QueryState(query, newest)
+                return
+            # Spark was started again: batches whose events died with it are not counted.
+            lost, state.newest = newest - state.newest, newest
+            state.restarted(query)
+            self._changed.notify_all()
+        if lost > 0:
+            self.scope.notify(PROGRESS_LOST.at(None, sink=query.name, lost=lost))
+        self._emit(QueryRestarted(query=query.name, restarts=state.restarts))
 
     def watch(self, listener: Listener | None = None) -> None:
         """Start monitoring; called once, when all queries have started. The listener is closed at the end."""
@@ -150,6 +161,17 @@ class Supervisor:
         return [state for state in self.queries.values() if not state.ended]
 
     @property
+    def stuck(self) -> bool:
+        """Whether the only queries left are those that could not be stopped."""
+        active = self.active
+        return bool(active) and all(state.stuck for state in active)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the queries are monitored, or have all ended."""
+        return self._thread.is_alive() or not self.active
+
+    @property
     def exit_code(self) -> int | None:
         if self.active:
             return None
@@ -157,68 +179,40 @@ class Supervisor:
             return ForcedStopError.exit_code
         return 1 if any(state.problem for state in self.queries.values()) else 0
 
+    @property
+    def tables(self) -> SqlTables:
+        """The tables that a program can query, in the current process of Spark."""
+        return self._starter.tables
+
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         """Wait until the condition is true."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
-
-    @property
-    def _all_quiet(self) -> bool:
-        return all(state.status is QueryStatus.IDLE for state in self.active)
 
     def idleness(self) -> tuple[bool, Problem | None]:
         """Whether every query has committed all available data or has terminated.
 
         If the queries have nothing else to read, also what keeps them from becoming idle.
         """
-        if not self._all_quiet:
-            return False, None
-        pending = self.tasks.pending()
-        return self._nothing_new(pending), pending.blocked_by
-
-    def _nothing_new(self, pending: Pending) -> bool:
-        """Whether every query has polled since it last received new input.
-
-        Headwater opens some input before Spark sees it, so Spark does not know all available data.
-        """
-        if pending.undecided:
-            return False
-        if pending.found != self._found:
-            self._found = pending.found
-            self._polls_then = {name: state.idle_polls for name, state in self.queries.items()}
-        return all(s.idle_polls >= self._polls_then.get(s.name, -2) + 2 for s in self.active)
+        return self._idleness.found()
 
     def wait_idle(self, timeout: float | None) -> bool:
-        """Wait until every query has polled again and found nothing.
-
-        The first reported poll may have started before this call, so wait for a second one. On a busy
-        machine, even that may be outdated, so its start time is compared as well.
-        """
-        lasting = [state for state in self.active if not state.query.ends_batches]
-        if lasting:
-            raise PipelineError.of(
-                UNTIL_IDLE_UNSUPPORTED.at(None, sink=s.name, trigger=str(s.query.trigger)) for s in lasting
-            )
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (pending := self.tasks.pending()).undecided and self.active:
-            if pending.blocked_by and self._all_quiet:
-                raise CheckpointError(pending.blocked_by)
-            if deadline is not None and time.monotonic() > deadline:
-                return False
-            time.sleep(_TICK_SECONDS)
-        before, called = {name: state.idle_polls for name, state in self.queries.items()}, now()
-
-        def idle() -> bool:
-            anew = (state.polled(before[state.name] + 2, called) for state in self.queries.values())
-            return self._all_quiet and all(anew)
-
-        return self.wait(idle, None if deadline is None else max(0.0, deadline - time.monotonic()))
+        """Wait until every query has polled again and found nothing."""
+        return self._idleness.wait(timeout)
 
     # Stopping.
 
     def stop(self, names: Iterable[str] | None = None, timeout: float | None = None) -> None:
         """Let the current batches commit, then stop; all queries together, so that the waits overlap."""
         chosen = [self.queries[name] for name in (self.queries if names is None else names)]
+        with self._changed:
+            self._ending |= names is None
+            for state in chosen:
+                # It replaces a request for a restart that has not happened yet.
+                state.restart_requested = False
+        self._stop(chosen, timeout)
+
+    def _stop(self, chosen: Iterable[QueryState], timeout: float | None = None) -> None:
         with self._changed:
             active = [state for state in chosen if not state.ended and not state.stopping]
             for state in active:
@@ -233,12 +227,14 @@ class Supervisor:
             with self._changed:
                 state.problem = problem
             self.scope.notify(problem)
-        stopped = [state.query.stop() for state in active]
-        if not all(stopped):
-            # The batch can neither finish nor be interrupted: only the exit of the JVM stops it.
-            with self._changed:
-                self.stuck = True
-                self._changed.notify_all()
+        stuck = [state for state in active if not state.query.stop()]
+        with self._changed:
+            for state in stuck:
+                # The batch can neither finish nor be interrupted: only the exit of the JVM stops it.
+                state.stuck = True
+            self._changed.notify_all()
+        for state in stuck:
+            self.scope.notify(QUERY_STUCK.at(None, sink=state.name))
 
     def _stop_beside(self, names: list[str]) -> None:
         threading.Thread(target=self.stop, args=(names,), daemon=True, name="headwater stop").start()
@@ -250,6 +246,23 @@ class Supervisor:
                 state.problem = state.problem or why or FORCED_STOP.at(None)
                 self._interrupted_by_user |= why is None
         self._forced.set()
+
+    def restart(self, name: str) -> None:
+        """Let the current batch commit and start the query again; also one that has terminated."""
+        with self._changed:
+            state = self.queries[name]
+            if self._ending or not self.active:
+                raise UsageError(RUN_ENDED.at(None, sink=name))
+            waits = state.ended or state.restart_at is not None
+            state.attempts.clear()
+            if waits:
+                failure = state.problem if state.ended else state.last_failure
+                state.wait_for_restart(time.monotonic(), failure)
+            state.restart_requested = not waits
+            before = state.restarts
+        if not waits:
+            self._stop([state])
+        self.wait(lambda: state.restarts > before or state.ended or bool(state.attempts) or state.stuck, None)
 
     def lost(self, held: CheckpointLockedError) -> None:
         """Another run has the checkpoint: stop immediately, because both runs might write to it."""
@@ -284,34 +297,53 @@ class Supervisor:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._over), _TICK_SECONDS)
             asks = time.monotonic() - self._asked >= _ASK_SECONDS
-            ended = [
-                state
-                for state in self.active
-                if state.name in self._over or ((asks or state.stopping) and state.seems_over())
-            ]
-            self._asked = time.monotonic() if asks else self._asked
-            self._over.clear()
+            running = [state for state in self.active if state.restart_at is None]
+            over, self._over = self._over, set()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}
+        # Without the lock: a JVM that does not respond must not keep others from stopping the run.
+        ended = [
+            state
+            for state in running
+            if state.name in over or ((asks or state.stopping) and state.seems_over())
+        ]
+        self._asked = time.monotonic() if asks else self._asked
         # The last batches of terminated queries may not have arrived yet.
         complete = not (ended and self._listener) or self._listener.drain(_LAST_EVENTS_SECONDS)
+        if self._starter.restarts_spark and any(state.query.is_gone for state in ended):
+            # Every query has ended with the process of Spark; some are not known to have ended yet.
+            ended = [state for state in running if not state.query.is_active]
+            self.restarts.spark_died()
         for state in ended:
             self._end(state, complete)
+        self._restart_due()
+        if self.restarts.needs_spark:
+            # The tasks belong to the process that died. In the next one, their first tick has all queries.
+            return
         stops = self.tasks.tick(Tick(committed, progress=progress))
         if stops:
             self.end(stops)
 
     def _end(self, state: QueryState, complete: bool) -> None:
         failure = state.query.failure()
-        if failure and state.may_restart and self._restarted(state, failure):
+        if failure and state.may_restart_for_static and self._restarted_for_static(state, failure):
             return
         problem = state.problem or (self._starter.explain(state, failure) if failure else None)
+        if state.restart_requested and not self._ending:
+            self._restart_requested(state)
+            return
+        if problem and not state.must_stop and self.restarts.schedule(state, problem, self._changed):
+            return
         status = state.outcome(failed=failure is not None)
         if not complete and state.query.has_batches:
             limit = f"{_LAST_EVENTS_SECONDS:g} s"
             self.scope.notify(PROGRESS_UNREADABLE.at(None, sink=state.name, limit=limit))
         self._ended(state, status, problem)
-        if status is QueryStatus.FAILED and self.scope.options.fail_fast:
+        self._stop_others(state)
+
+    def _stop_others(self, failed: QueryState) -> None:
+        """End the run if a query has failed for good and the pipeline says so."""
+        if failed.status is QueryStatus.FAILED and self.restarts.ends_run(failed.name):
             others = [other.name for other in self.active]
             for name in others:
                 self.scope.notify(STOPPED_BY_FAILURE.at(None, sink=name))
@@ -319,14 +351,99 @@ class Supervisor:
 
     def _ended(self, state: QueryState, status: QueryStatus, problem: Problem | None) -> None:
         with self._changed:
-            state.problem, state.status = problem, status
+            state.problem, state.status, state.restart_at = problem, status, None
             self._changed.notify_all()
         self._emit(QueryTerminated(query=state.name, status=status, problem=problem))
 
-    def _restarted(self, state: QueryState, failure: Exception) -> bool:
-        """Whether a query continues with a restart, because its failure was transient."""
+    # Restarts.
+
+    def _restart_requested(self, state: QueryState) -> None:
+        """The user wants it to be restarted; a batch that had to be interrupted is retried."""
+        with self._changed:
+            state.wait_for_restart(time.monotonic())
+
+    def _restart_due(self) -> None:
+        """Restart the queries whose delay is over, and end those that are stopped while they wait."""
+        waiting = [state for state in self.active if state.restart_at is not None]
+        for state in (each for each in waiting if each.must_stop):
+            problem = state.problem or state.last_failure
+            self._ended(state, QueryStatus.FAILED if problem else QueryStatus.STOPPED, problem)
+        due = [each for each in waiting if not each.ended and self.restarts.is_due(each)]
+        if due and self.restarts.needs_spark:
+            # They restart together: none can run without Spark.
+            self._restart_spark([state for state in waiting if not state.ended])
+            return
+        for state in due:
+            self._restart(state)
+
+    def _restart(self, state: QueryState) -> None:
         try:
-            query = self._starter.restart(state, failure)
+            query = self._starter.restart(state.name)
+            newest = self.scope.directory.last_batch(state.name)
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything: the others continue
+            self._not_restarted(state, self._problem_of(state, error))
+            return
+        with self._changed:
+            # A query that starts from scratch has batches with lower numbers than before.
+            state.newest = min(state.newest, newest)
+            state.restarted(query)
+            self._changed.notify_all()
+        self._emit(QueryRestarted(query=state.name, restarts=state.restarts))
+        # A stop that was requested meanwhile has only reached the old start.
+        if state.must_stop:
+            query.stop()
+
+    def _restart_spark(self, states: list[QueryState]) -> None:
+        self._discard_spark()
+        try:
+            self._starter = self._starter.with_new_spark(self, [state.name for state in states])
+        except Exception as error:  # noqa: BLE001 - whatever kept Spark from starting is reported per query
+            self.restarts.spark_died()
+            for state in states:
+                self._not_restarted(state, self._problem_of(state, error))
+            return
+        self.restarts.spark_restarted()
+        for state in (each for each in states if each.must_stop):
+            state.query.stop()
+
+    def _discard_spark(self) -> None:
+        """Release what belongs to the process of Spark that died; calls into it fail."""
+        for step in (
+            self.tasks.close,
+            self._starter.release,
+            *([self._listener.close] if self._listener else ()),
+        ):
+            try:
+                step()
+            except Exception:  # noqa: BLE001 - the process is gone, and nothing of it is used again
+                _LOG.debug("could not release a part of the dead Spark", exc_info=True)
+
+    def continue_with(self, listener: Listener) -> None:
+        """Spark was started again: the listener of the new process."""
+        self._listener = listener
+        with self._changed:
+            self._over.clear()
+            self._committed |= self.queries.keys()
+
+    def _problem_of(self, state: QueryState, error: Exception) -> Problem:
+        if self._starter.restarts_spark and state.query.is_gone and not self.restarts.needs_spark:
+            self.restarts.spark_died()
+            error = state.query.failure() or error
+        return error.problems[0] if isinstance(error, HeadwaterError) else self._starter.explain(state, error)
+
+    def _not_restarted(self, state: QueryState, problem: Problem) -> None:
+        if state.must_stop or self.scope.is_cancelled:
+            # A stop that was requested meanwhile keeps it from starting; what it failed with is known.
+            problem = state.last_failure or problem
+        elif self.restarts.schedule(state, problem, self._changed):
+            return
+        self._ended(state, QueryStatus.FAILED, state.problem or problem)
+        self._stop_others(state)
+
+    def _restarted_for_static(self, state: QueryState, failure: Exception) -> bool:
+        """Whether a query continues with a restart, because only a file of a static source had disappeared."""
+        try:
+            query = self._starter.restart_for_static(state, failure)
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything: the others continue
             # The failure itself is reported when the query terminates; this only explains why it terminates.
             says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
@@ -335,9 +452,10 @@ class Supervisor:
         if query is None:
             return False
         with self._changed:
-            state.restarted(query)
+            state.restarted(query, for_static=True)
+        self._emit(QueryRestarted(query=state.name, restarts=state.restarts))
         # A stop that was requested meanwhile has only reached the old start.
-        if state.stopping or state.problem:
+        if state.must_stop:
             query.stop()
         return True
 
@@ -356,8 +474,10 @@ class Supervisor:
 
     def _close(self) -> None:
         with ExitStack() as steps:
-            steps.callback(self._tell_the_end)
+            steps.callback(self._closed)
+            # The locks last: a new run in this directory has the same socket and history.
             steps.callback(self._starter.close)
+            steps.callback(self._tell_the_end)
             steps.callback(self.tasks.close)
             if self._listener:
                 self._listener.close()
@@ -368,6 +488,10 @@ class Supervisor:
             code = 1 if self.exit_code is None else self.exit_code
             self._emit(RunFinished(run_id=self.run_id, exit_code=code, queries=summary))
         finally:
-            with self._changed:
-                self.closed = True
-                self._changed.notify_all()
+            if self.scope.observers is not None:
+                self.scope.observers.close()
+
+    def _closed(self) -> None:
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()

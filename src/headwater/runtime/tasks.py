@@ -16,7 +16,7 @@ from headwater.engine.prepare import Prepared
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BACKLOG_GROWING, MAINTENANCE_FAILED
-from headwater.events import Emit, EpochCommitted, InputsIdle
+from headwater.events import BacklogChanged, Emit, EpochCommitted, InputsIdle
 from headwater.events.idle import Idle, idle_inputs
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
@@ -158,15 +158,22 @@ class Backlog:
 
 
 class BacklogWatch(RunTask):
-    """The task that reports when a query falls behind."""
+    """The task that reports how many files wait to be read, and when a query falls behind."""
 
-    def __init__(self, queries: Mapping[str, QueryState]) -> None:
+    def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:
         self._queries = queries
+        self._emit = emit
         self._backlogs: dict[tuple[str, int], Backlog] = {}
+        self._files: dict[str, dict[str, int]] = {}
 
     def tick(self, tick: Tick) -> Iterator[Problem]:
         for query in sorted(tick.committed) if not tick.last else ():
-            for number, waiting in enumerate(self._queries[query].query.waiting()):
+            unread = self._queries[query].query.waiting()
+            files = {each.path: each.files for each in unread}
+            if files != self._files.get(query, {}):
+                self._files[query] = files
+                self._emit(BacklogChanged(query=query, files=files))
+            for number, waiting in enumerate(unread):
                 taken = self._backlogs.setdefault((query, number), Backlog()).falls_behind(waiting)
                 if taken:
                     limit = "max_files_per_batch" if waiting.at_most else "max_bytes_per_batch"

@@ -1,7 +1,7 @@
 """The archive of Spark's classes: a JVM that maps it does not read and verify each class again.
 
 Java calls this class data sharing. An archive fits one Java and one class path; Java ignores any other. This
-module finds the archive and says how to use it; `headwater.api.class_data` makes it. It imports no PySpark.
+module finds the archive and says how to use it; `headwater.api.class_data` creates it. It imports no PySpark.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,17 +26,19 @@ EXTRA_CLASS_PATH = "spark.driver.extraClassPath"
 DIST_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 # What Spark's launcher reads for the class path, besides Spark's own directory.
 _DIRECTORIES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-# With these the user makes or chooses an archive.
+# With these the user creates or chooses an archive.
 _ARCHIVE_OPTIONS = ("SharedArchiveFile", "ArchiveClassesAtExit", "-Xshare", "SharedClassListFile")
 _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+PART = ".part-"
+"""In the names of what is not complete yet."""
 _MOST_ATTEMPTS = 3
 _UNUSED_SECONDS = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often making an archive began without an end, and why the last attempt failed."""
+    """The number of attempts that did not finish, and why the last one failed."""
 
     number: int = 0
     reason: str = ""
@@ -52,7 +55,7 @@ class ClassData:
     folder: Path
     key: str
     has_base: bool = True
-    """Whether this Java ships an archive of its own classes, on which ours builds; otherwise we make both."""
+    """Whether this Java ships an archive of its own classes, on which ours builds; otherwise, we create both."""
 
     @property
     def archive(self) -> Path:
@@ -83,7 +86,7 @@ class ClassData:
     def complete(self) -> None:
         """Note the sizes of the archives; until then no JVM uses them."""
         sizes = {file.name: file.stat().st_size for file in self.files}
-        part = self._sizes.with_suffix(f".part-{os.getpid()}")
+        part = self._sizes.with_suffix(f"{PART}{os.getpid()}")
         part.write_text(json.dumps(sizes), encoding="utf-8")
         os.replace(part, self._sizes)
         self._attempts.unlink(missing_ok=True)
@@ -97,7 +100,7 @@ class ClassData:
 
     @contextmanager
     def writing(self, *, wait: bool) -> Iterator[bool]:
-        """The right to make the archive, which only one process has; False if another has it."""
+        """The right to create the archive, which only one process has; False if another has it."""
         with self.lock.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -126,12 +129,21 @@ class ClassData:
         self._attempts.write_text(text, encoding="utf-8")
 
     def delete_unused(self) -> None:
-        """Delete archives that no JVM has used for a month: those of former versions."""
-        for sizes in self.folder.glob("*.json"):
-            with suppress(OSError):
-                if sizes != self._sizes and sizes.stat().st_mtime < time.time() - _UNUSED_SECONDS:
-                    for file in self.folder.glob(f"{sizes.stem}*"):
-                        file.unlink(missing_ok=True)
+        """Delete what no process has used for a month: archives of former versions, and parts of killed attempts."""
+        long_ago = time.time() - _UNUSED_SECONDS
+        times = {file: at for file in self.folder.iterdir() if (at := _modified(file)) is not None}
+        used: dict[str, float] = {}
+        for file, at in times.items():
+            used[_key_of(file)] = max(at, used.get(_key_of(file), at))
+        for file, at in times.items():
+            is_part, key = file.name.startswith(PART), _key_of(file)
+            if key == self.key or (at if is_part else used[key]) >= long_ago:
+                continue
+            if is_part:
+                shutil.rmtree(file, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    file.unlink()
 
     @property
     def _sizes(self) -> Path:
@@ -140,6 +152,18 @@ class ClassData:
     @property
     def _attempts(self) -> Path:
         return self.folder / f"{self.key}.attempts"
+
+
+def _key_of(file: Path) -> str:
+    """The key in the name of a file or directory among the archives; a key has neither `.` nor `-`."""
+    return file.name.removeprefix(PART).partition(".")[0].partition("-")[0]
+
+
+def _modified(file: Path) -> float | None:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -176,7 +200,7 @@ def find(
     directories = [conf, *(Path(environ[name]) for name in _DIRECTORIES if environ.get(name))]
     given = [settings.get(EXTRA_CLASS_PATH, ""), environ.get(DIST_CLASS_PATH, "")]
     entries = [Path(entry) for text in given for entry in text.split(os.pathsep) if entry]
-    # Java makes no archive for a class path with a directory that contains anything.
+    # Java creates no archive for a class path with a directory that contains anything.
     if any(_has_files(entry) for entry in (*directories, *entries)):
         return None
     try:

@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from headwater.spark.java import Java
 from headwater.spark.jvm_log import LOG
 from headwater.spark.launch import LOOPBACK, JvmProcess, is_local, launch
 from headwater.spark.local_files import is_one_jvm, use_local_files
+from headwater.spark.private import scala_object
 from headwater.spark.session import prevent_search
 from headwater.values.processes import process_start_time
 
@@ -50,6 +51,7 @@ _PACKAGES = (
     "scala.collection.immutable",
     "scala.jdk.javaapi",
 )
+_SAMPLE = "SELECT a, count(*) AS n FROM t WHERE b > 1 GROUP BY a, window(c, '1 minute')"
 _PY4J_LOGGERS = ("", "py4j.clientserver", "py4j.java_gateway")
 
 
@@ -116,7 +118,8 @@ def start_context(
     process = launched or launch(settings, java=java, log_folder=log_folder, stdout=stdout)
     connection = _connect(process)
     try:
-        context = _make_context(connection.gateway, settings, log, started=True)
+        with _loaded_sql(connection.gateway):
+            context = _make_context(connection.gateway, settings, log, started=True)
     except BaseException:
         process.end(0)
         connection.forget()
@@ -172,6 +175,33 @@ def _connect(process: JvmProcess) -> _Connection:
     return _Connection(process, gateway)
 
 
+@contextmanager
+def _loaded_sql(gateway: Any) -> Iterator[None]:
+    """Let the JVM load Spark's SQL classes while the block creates the context, which uses one core.
+
+    They are loaded when the block ends: afterwards, another thread might initialize the same classes.
+    """
+
+    def load() -> None:
+        # TypeError: this Spark has other names for them, and loads them when it needs them.
+        with suppress(Py4JError, TypeError):
+            load_sql(gateway.jvm)
+
+    thread = threading.Thread(target=load, name="headwater-sql-classes", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def load_sql(jvm: Any) -> str:
+    """Load the functions and the parser of SQL, which takes half a second; returns the plan of a sample."""
+    sql = jvm.org.apache.spark.sql
+    scala_object(sql.catalyst.analysis, "FunctionRegistry")
+    return str(sql.execution.SparkSqlParser().parsePlan(_SAMPLE).toString())
+
+
 def _make_context(gateway: Any, settings: Mapping[str, str], log: Path, *, started: bool) -> SparkContext:
     conf = SparkConf(_jvm=gateway.jvm)
     for key, value in settings.items():
@@ -194,8 +224,11 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path, *, start
 
 
 def _name_packages(jvm: Any) -> None:
-    """Tell py4j what is a package. It asks for each part of a name, each time that the name is used, and the
-    JVM then looks into every jar for a class that is called so."""
+    """Tell py4j which names are packages.
+
+    Otherwise, it asks the JVM about each part of a name at each use, and the JVM searches every jar for a class
+    with that name.
+    """
     for name in _PACKAGES:
         parent, path = jvm, ""
         for part in name.split("."):

@@ -270,8 +270,8 @@ def _child_environment(
 
 def _java_options(log_folder: Path, archive: ClassData | None) -> str:
     # What the machine itself has to say (warnings, fatal errors) would go to standard output, among the
-    # console sink's rows. Whatever the user sets comes later on the command line and wins. An archive of
-    # classes that does not fit is no news: Java starts without it.
+    # console sink's rows. Whatever the user sets comes later on the command line and wins. Java
+    # ignores an archive of classes that does not match, so it need not warn about it.
     ours = [
         f"-Dlog4j.configurationFile={prepare_logging(log_folder)}",
         "-XX:+DisplayVMOutputToStderr",

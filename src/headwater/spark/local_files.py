@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -33,27 +34,35 @@ def class_path(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def use_local_files(conf: SparkConf, jvm: Any) -> None:
-    """Use the classes for local paths, unless the user has chosen others; only before the context exists.
+    """Use the classes for local paths, unless the user has set one of them; only before the context exists.
 
     Spark's start may already have opened local files with Hadoop's class, which Hadoop would return repeatedly.
     """
     if not has_jar(jvm):
         return
     hadoop = jvm.org.apache.hadoop.conf.Configuration()
+    # One setting of the user switches both interfaces.
+    if any(conf.contains(key) or _is_in_hadoop_files(hadoop, key) for key in CLASSES):
+        return
     for key, name in CLASSES.items():
-        sources = hadoop.getPropertySources(key.removeprefix("spark.hadoop.")) or ()
-        if not [source for source in sources if source != _HADOOP_DEFAULTS]:
-            conf.setIfMissing(key, name)
+        conf.set(key, name)
     jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+
+
+def _is_in_hadoop_files(hadoop: Any, key: str) -> bool:
+    """Whether a file of the user, such as `core-site.xml`, contains the setting."""
+    sources = hadoop.getPropertySources(key.removeprefix("spark.hadoop.")) or ()
+    return any(source != _HADOOP_DEFAULTS for source in sources)
 
 
 def has_jar(jvm: Any) -> bool:
     """Whether the JVM started with the jar: `spark-env.sh` of a SPARK_HOME may replace the class path."""
-    started_with = str(jvm.java.lang.System.getProperty("java.class.path"))
-    return str(JAR) in started_with.split(os.pathsep) and JAR.is_file()
+    # The answer is short: one of more than 8 KB, such as the class path, takes py4j 40 ms.
+    found = jvm.java.lang.ClassLoader.getSystemResource(_FILTER.replace(".", "/") + ".class")
+    return found is not None and unquote(str(found.getPath())).startswith(f"file:{JAR}!")
 
 
-def filter_files(spark: SparkSession) -> None:
+def install_file_filter(spark: SparkSession) -> None:
     """Let Spark ask about each file that it lists, if it runs in one JVM that has the jar and no other filter.
 
     Options of a source cannot name the class: Spark converts their names to lower case, Hadoop does not. A
@@ -65,7 +74,7 @@ def filter_files(spark: SparkSession) -> None:
         spark.conf.set(_FILTER_KEY, _FILTER)
 
 
-def filters_files(spark: SparkSession) -> bool:
+def has_file_filter(spark: SparkSession) -> bool:
     """Whether a source may have options for the class."""
     return spark.conf.get(_FILTER_KEY, None) == _FILTER
 

@@ -17,7 +17,6 @@ from headwater.spark.private import JavaObject, items_of, java_session, jvm_of, 
 
 _QUEUE = "streams"
 _WAIT_MILLISECONDS = 2_000
-"""For a batch whose progress was not reported but looked up."""
 _KEEP_OR_COUNT = frozenset(
     {"Project", "SubqueryAlias", "View", "Filter", "EventTimeWatermark", "CollectMetrics"}
 )
@@ -45,9 +44,14 @@ class OutputRows:
             self.is_open = False
             self._bus.removeListener(self._counter)
 
-    def of(self, run_id: str, batch: int) -> int | None:
-        """The rows of a batch that has ended; None if Spark did not report its metrics."""
-        found = int(self._counter.of(run_id, batch, _WAIT_MILLISECONDS))
+    def of(self, run_id: str, batch: int, *, wait: bool = True) -> int | None:
+        """The rows of a batch that has ended; None if Spark did not report its metrics.
+
+        They may arrive shortly after Spark's own report of the batch, for which this waits.
+        """
+        if not self.is_open:
+            return None
+        found = int(self._counter.of(run_id, batch, _WAIT_MILLISECONDS if wait else 0))
         return found if found >= 0 else None
 
 
@@ -57,8 +61,14 @@ def output_rows(spark: SparkSession) -> OutputRows | None:
 
 
 def are_counted(frame: DataFrame) -> bool:
-    """Whether Spark's operators count the rows of this DataFrame; for others, such as a limit, use `observe`."""
+    """Whether Spark's operators count the rows of this DataFrame; for others, such as a limit, use `observe`.
+
+    Spark plans a query with a subquery in a different way (adaptively), which hides the counts.
+    """
     node = analyzed(frame)
+    patterns = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern
+    if node.containsPattern(patterns.PLAN_EXPRESSION()):
+        return False
     while kind_of(node) in _KEEP_OR_COUNT:
         (node,) = items_of(node.children())
     return kind_of(node) in _COUNT

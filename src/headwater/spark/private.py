@@ -57,6 +57,16 @@ def has_stopped(context: SparkContext) -> bool:
     return context._jsc is None
 
 
+def stopped_in_jvm(context: SparkContext) -> bool:
+    """`SparkContext.isStopped`; Py4JError or OSError if the JVM has exited."""
+    return bool(java_context(context).isStopped())
+
+
+def is_same_session(one: SparkSession, other: SparkSession) -> bool:
+    """Whether two objects of PySpark stand for one session of the JVM."""
+    return bool(java_session(one).equals(java_session(other)))
+
+
 def has_context() -> bool:
     """`SparkContext._active_spark_context`: whether this process has a Spark that runs."""
     return SparkContext._active_spark_context is not None

@@ -115,7 +115,9 @@ PROBES: tuple[Probe, ...] = (
             "org.apache.spark.scheduler.LiveListenerBus#addToQueue/2",
             f"{_SQL}.execution.ui.SparkListenerSQLExecutionEnd#qe/0",
             f"{_SQL}.execution.streaming.runtime.IncrementalExecution#runId/0",
+            f"{_SQL}.execution.ui.SparkListenerSQLExecutionEnd#executionFailure/0",
             f"{_SQL}.execution.streaming.runtime.IncrementalExecution#currentBatchId/0",
+            f"{_SQL}.catalyst.trees.TreePattern#PLAN_EXPRESSION/0",
         ),
     ),
     Probe(
@@ -215,6 +217,15 @@ PROBES: tuple[Probe, ...] = (
         ),
     ),
     Probe(
+        "SQL classes",
+        "load Spark's SQL classes while Spark starts",
+        "starts take longer",
+        (
+            f"{_SQL}.catalyst.analysis.FunctionRegistry$#MODULE$",
+            f"{_SQL}.execution.SparkSqlParser#parsePlan/1",
+        ),
+    ),
+    Probe(
         "sessions",
         "create a separate session for each pipeline and add jars to queries",
         "runs cannot start",
@@ -222,6 +233,21 @@ PROBES: tuple[Probe, ...] = (
             f"{_SQL}.classic.SparkSession#cloneSession/0",
             f"{_SQL}.classic.SparkSession$#setActiveSession/1",
             f"{_SQL}.internal.SQLConf$#isStaticConfigKey/1",
+        ),
+    ),
+    Probe(
+        "read-only SQL",
+        "check what a SQL text reads before Spark executes it",
+        "`headwater sql` and `Run.sql()` are not available",
+        (
+            f"{_SQL}.catalyst.analysis.UnresolvedRelation#multipartIdentifier/0",
+            f"{_LOGICAL}.View#isTempView/0",
+            f"{_LOGICAL}.View#desc/0",
+            f"{_SQL}.catalyst.trees.TreePattern#COMMAND/0",
+            f"{_SQL}.execution.CommandExecutionMode$#SKIP/0",
+            f"{_SQL}.internal.SessionState#executePlan/2",
+            f"{_SQL}.catalyst.analysis.FunctionRegistryBase#dropFunction/1",
+            "org.apache.spark.SparkContext#cancelJobGroupAndFutureJobs/1",
         ),
     ),
     Probe(

@@ -156,6 +156,39 @@ def execution_of(handle: StreamingQuery) -> JavaObject:
     return handle._jsq.streamingQuery()
 
 
+def active_queries(spark: SparkSession) -> list[StreamingQuery]:
+    """The queries of a session that have not terminated."""
+    return spark.streams.active
+
+
+def active_query(spark: SparkSession, query_id: str) -> StreamingQuery | None:
+    """One of them (`StreamingQueryManager._jsqm`); PySpark's own `get` fails if there is none."""
+    found = spark.streams._jsqm.get(query_id)
+    return StreamingQuery(found) if found is not None else None
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """How a query was started, in Spark's terms."""
+
+    sink: str
+    """The class of its sink."""
+    mode: str
+    trigger: str
+    checkpoint: str
+
+
+def query_settings(handle: StreamingQuery) -> QuerySettings:
+    """The settings of a running query, from its `StreamExecution`."""
+    execution = execution_of(handle)
+    return QuerySettings(
+        sink=class_name(execution.sink()).rstrip("$"),
+        mode=str(execution.outputMode().toString()).lower(),
+        trigger=str(execution.trigger().toString()),
+        checkpoint=str(execution.resolvedCheckpointRoot()),
+    )
+
+
 def thread_lives(handle: StreamingQuery) -> bool:
     """Whether the query's thread still works (`queryExecutionThread`)."""
     return bool(execution_of(handle).queryExecutionThread().isAlive())

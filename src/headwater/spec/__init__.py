@@ -26,6 +26,7 @@ from headwater.spec.pipeline import (
     Watermark,
     WatermarkPolicy,
 )
+from headwater.spec.restarts import OnFailure, RestartPolicy
 from headwater.spec.schema import Column, Schema
 
 __all__ = [
@@ -42,8 +43,10 @@ __all__ = [
     "Method",
     "Mode",
     "Named",
+    "OnFailure",
     "OptionValue",
     "PipelineSpec",
+    "RestartPolicy",
     "Schema",
     "SinkOptions",
     "SinkSpec",

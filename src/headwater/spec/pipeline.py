@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import linecache
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import FunctionType
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
+from headwater.spec.alerts import Alerts
 from headwater.spec.connector import (
     OF_EXPECTATIONS,
     OF_FUNCTIONS,
@@ -30,15 +27,18 @@ from headwater.spec.connector import (
     OF_SINKS,
     OF_SOURCES,
     OF_WATERMARKS,
-    ClassRef,
     Declared,
     FunctionRef,
     SinkOptions,
     SourceOptions,
     option_text,
 )
+from headwater.spec.history import EventLogPath, HistoryKeys, WebAddress
 from headwater.spec.paths import ProjectPath, absolute, project_root
+from headwater.spec.references import FunctionField
+from headwater.spec.restarts import OnFailure, RestartField, RestartPolicy
 from headwater.spec.schema import canonical_type
+from headwater.spec.spark_metrics import SparkMetricsField
 from headwater.values import (
     BadRows,
     Duration,
@@ -234,6 +234,16 @@ class SinkKeys(Declared):
         description="When the next batch starts: `every 10 seconds`, `available now`, `once`, "
         "`continuous 1 second` or `real time 5 minutes`. Default: as soon as the previous batch completes.",
     )
+    restart: RestartField = Field(
+        default=None,
+        description="When to restart the query after a failure that a retry can fix: `never` or an object. "
+        "Default: `restart` of the pipeline.",
+    )
+    on_failure: OnFailure | None = Field(
+        default=None,
+        description="What happens to the other queries when this one fails for good: `continue` or `stop`. "
+        "Default: `on_failure` of the pipeline.",
+    )
     suppress: Suppression = Field(
         default_factory=dict,
         description="Findings to suppress for this query, by code, each with a reason.",
@@ -302,6 +312,37 @@ class PipelineSettings(Declared):
         description="Which watermark a query with several inputs uses: `slowest` (Spark's `min`) or `fastest` "
         "(Spark's `max`).",
     )
+    restart: RestartField = Field(
+        default=None,
+        description="When to restart a query after a failure that a retry can fix, and Spark after its process "
+        "died: `never` or an object. Default: up to 10 restarts within 10 minutes.",
+    )
+    on_failure: OnFailure = Field(
+        default=OnFailure.CONTINUE,
+        description="What happens to the other queries when one fails for good: `continue` or `stop`.",
+    )
+    history: HistoryKeys = Field(
+        default_factory=HistoryKeys, description="How long the history of runs is kept, and its maximum size."
+    )
+    event_log: EventLogPath | None = Field(
+        default=None,
+        description="A file to which every event is appended, one JSON object per line. Relative to the pipeline "
+        "file.",
+    )
+    webhook: WebAddress | None = Field(
+        default=None,
+        description="A URL that receives alerts, notices, restarts, terminated queries, and the start and end of "
+        "runs, each as a JSON object by POST. Use `${secret:NAME}` for a URL with a token.",
+    )
+    on_event: FunctionField | None = Field(
+        default=None,
+        description='A function that is called with every event, as `"file.py:function"`.',
+    )
+    spark_metrics: SparkMetricsField = Field(
+        default=None,
+        description="Where Spark writes its own metrics: `csv`, `jmx`, `graphite` or `prometheus`, or an object with "
+        "the keys of these sinks. Default: nowhere.",
+    )
     jars: Annotated[tuple[ProjectPath, ...], *OneOrMore] = Field(
         default=(),
         description="Your own jars, with functions or data sources. Relative to the pipeline file.",
@@ -310,12 +351,16 @@ class PipelineSettings(Declared):
         default_factory=dict,
         description="Findings to suppress in the whole pipeline, by code, each with a reason.",
     )
+    alerts: Alerts = Field(
+        default_factory=Alerts,
+        description="The alerts about the health of queries, by name: `off`, or an object of thresholds.",
+    )
 
 
 class PipelineSpec(Named, PipelineSettings):
     """A complete pipeline, from either form of declaration."""
 
-    where_only = frozenset({"position", "places", "declared_in", "in_program"})
+    where_only = frozenset({"position", "places", "declared_in"})
 
     root: Path
     """The project root: the directory of the declaring file. Relative paths start here."""
@@ -324,8 +369,6 @@ class PipelineSpec(Named, PipelineSettings):
     tables: tuple[TableSpec, ...] = ()
     sinks: tuple[SinkSpec, ...] = ()
     declared_in: str = Field(default="", exclude=True, repr=False)
-    in_program: bool = Field(default=False, exclude=True, repr=False)
-    """Whether a Python program declares or loads it. The program can then query its in-memory tables."""
 
     def content(self) -> dict[str, Any]:
         content = super().content()
@@ -334,6 +377,14 @@ class PipelineSpec(Named, PipelineSettings):
             things: tuple[Named, ...] = content[part]
             content[part] = {thing.name: thing for thing in things}
         return content
+
+    def restart_policy(self, sink: SinkSpec | None = None) -> RestartPolicy:
+        """When a query is restarted; without a sink, when Spark is."""
+        return (sink and sink.restart) or self.restart or RestartPolicy()
+
+    def stops_on_failure_of(self, sink: SinkSpec) -> bool:
+        """Whether the run ends when this query has failed for good."""
+        return (sink.on_failure or self.on_failure) is OnFailure.STOP
 
     def setting_place(self, key: str, value: str) -> Position | None:
         """The position of a Spark setting; None if the value came from the command line."""
@@ -353,56 +404,6 @@ class PipelineSpec(Named, PipelineSettings):
     def connected(self) -> tuple[SourceSpec | SinkSpec, ...]:
         """All sources and sinks."""
         return (*self.sources, *self.sinks)
-
-
-# A user's function or class as named in a pipeline file: `"out.py:write"`, `"out.py:Writer"`.
-
-
-def function_ref(written: object, info: ValidationInfo) -> FunctionRef:
-    """`file.py:function`, relative to the pipeline file, or the function itself."""
-    if isinstance(written, FunctionRef):
-        return written
-    if callable(written):
-        return function_of(written)
-    if not isinstance(written, str):
-        raise ValueError('expected the name of a function; write "file.py:function"')
-    return FunctionRef(*_named_in_file(written, info, "a function", "file.py:function"))
-
-
-def _named_in_file(written: str, info: ValidationInfo, what: str, form: str) -> tuple[str, str]:
-    file, colon, name = written.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.replace(".", "").isidentifier():
-        raise ValueError(f'`{written}` does not name {what}; write "{form}"')
-    return absolute(file, project_root(info)), name
-
-
-def function_of(function: Callable[..., Any]) -> FunctionRef:
-    """The reference to a function object."""
-    plain = inspect.unwrap(function)
-    if not inspect.isfunction(plain):
-        name = getattr(function, "__name__", type(function).__name__)
-        raise ValueError(f"`{name}` is not defined with `def`; write a function that calls it")
-    parameters = inspect.signature(plain).parameters.values()
-    names = tuple(each.name for each in parameters)
-    optional = frozenset(each.name for each in parameters if each.default is not each.empty)
-    file = os.path.abspath(plain.__code__.co_filename)
-    place = _definition(plain, file)
-    return FunctionRef(file, plain.__qualname__, names, function, defined=place, optional=optional)
-
-
-def _definition(function: FunctionType, file: str) -> Position:
-    """The line of the `def`: Python reports the line of the first decorator."""
-    first = function.__code__.co_firstlineno
-    lines = linecache.getlines(function.__code__.co_filename)[first - 1 :]
-    steps = (step for step, line in enumerate(lines) if line.lstrip().startswith(("def ", "async def ")))
-    return Position(file, first + next(steps, 0))
-
-
-FunctionField = Annotated[
-    FunctionRef,
-    BeforeValidator(function_ref),
-    WithJsonSchema({"type": "string", "examples": ["out.py:write"], "pattern": r"\.py:"}),
-]
 
 
 class FunctionKeys(Declared):
@@ -428,32 +429,3 @@ class FunctionSpec(Named, FunctionKeys):
     """A SQL function: a Python function of the project, or a class in a jar."""
 
     model_config = ConfigDict(populate_by_name=True)
-
-
-def class_ref(written: object, info: ValidationInfo) -> ClassRef:
-    """`file.py:Class`, relative to the pipeline file, or the class itself."""
-    if isinstance(written, ClassRef):
-        return written
-    if isinstance(written, type):
-        return class_of(written)
-    if not isinstance(written, str):
-        raise ValueError('expected the name of a class; write "file.py:Class", or pass the class')
-    return ClassRef(*_named_in_file(written, info, "a class", "file.py:Class"))
-
-
-def class_of(found: type) -> ClassRef:
-    """The reference to a class object."""
-    try:
-        file = os.path.abspath(inspect.getfile(found))
-        line = inspect.getsourcelines(found)[1]
-    except (OSError, TypeError):
-        # Defined in an interactive shell, without a file.
-        return ClassRef("<input>", found.__qualname__, function=found)
-    return ClassRef(file, found.__qualname__, function=found, defined=Position(file, line))
-
-
-ClassField = Annotated[
-    ClassRef,
-    BeforeValidator(class_ref),
-    WithJsonSchema({"type": "string", "examples": ["out.py:Writer"], "pattern": r"\.py:"}),
-]

@@ -1,4 +1,4 @@
-"""Making the archive of Spark's classes: one writer, never an error, and not without room."""
+"""Creating the archive of Spark's classes: one writer, never an error, and not without room."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fcntl
 import os
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_only_one_process_writes(archive: ClassData, monkeypatch: pytest.MonkeyP
     archive.folder.mkdir()
     with archive.lock.open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert making.make(archive) == "another process is making it"
+        assert making.make(archive) == "another process is creating it"
     assert archive.attempts() == Attempts()
 
 
@@ -122,6 +122,32 @@ def test_a_command_starts_the_process_only_if_its_jvm_missed_the_archive(
     assert [command[1:] for command in started] == [["-m", "headwater.api.class_data", "k", "/my.jar"]]
 
 
+def test_processes_that_never_begin_count_as_attempts(
+    archive: ClassData, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "read_memory", lambda: (8 * 1024**3, None))
+    class_data.note_missing(archive, {})
+    for _ in range(5):
+        making.start_making()
+    assert len(started) == 3
+    assert archive.attempts() == Attempts(3)
+
+
+def test_no_attempt_starts_or_counts_while_another_process_writes_or_after_it(
+    archive: ClassData, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "read_memory", lambda: (8 * 1024**3, None))
+    class_data.note_missing(archive, {})
+    archive.folder.mkdir()
+    with archive.writing(wait=False):
+        making.start_making()
+        archive.archive.write_bytes(b"classes")
+        archive.complete()
+    making.start_making()
+    assert started == []
+    assert archive.attempts() == Attempts()
+
+
 def test_a_machine_without_memory_and_an_archive_that_failed_start_nothing(
     archive: ClassData, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,11 +160,38 @@ def test_a_machine_without_memory_and_an_archive_that_failed_start_nothing(
     assert started == []
 
 
-def test_the_process_stops_if_its_class_path_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_process_does_not_count_its_attempt_again(
+    archive: ClassData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "nice", lambda _: 0)
-    monkeypatch.setattr(making, "find_class_data", lambda settings: ClassData(Path(), "another"))
-    monkeypatch.setattr(making, "make", lambda *_: pytest.fail("made for another class path"))
+    monkeypatch.setattr(making, "find_class_data", lambda settings: archive)
+    monkeypatch.setattr(making, "_run", lambda *_: None)
+    archive.folder.mkdir()
+    archive.note(Attempts(2))
     assert making.main(["k", ""]) == 0
+    assert archive.attempts() == Attempts(2, "Java wrote no archive")
+
+
+def no_java(settings: Mapping[str, str]) -> ClassData:
+    raise SetupError(JAVA_MISSING.at())
+
+
+@pytest.mark.parametrize(
+    "find", [lambda settings: ClassData(Path(), "another"), lambda settings: None, no_java]
+)
+def test_the_process_stops_with_a_reason_if_its_class_path_is_another(
+    archive: ClassData, monkeypatch: pytest.MonkeyPatch, find: Callable[[Mapping[str, str]], ClassData | None]
+) -> None:
+    archive.folder.mkdir()
+    archive.note(Attempts(1))
+    monkeypatch.chdir(archive.folder)
+    monkeypatch.setattr(os, "nice", lambda _: 0)
+    monkeypatch.setattr(making, "find_class_data", find)
+    monkeypatch.setattr(making, "make", lambda *_, **__: pytest.fail("made for another class path"))
+    assert making.main(["k", ""]) == 0
+    reason = "the process that creates it found another Java or class path"
+    assert archive.attempts() == Attempts(1, reason)
+    assert archive.attempts().exhausted
 
 
 def test_who_asks_for_an_archive_waits_for_another_process(

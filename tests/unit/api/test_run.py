@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
-from headwater.api.run import _wait
+from headwater.api.run import Output, _Started
 from headwater.connectors.files.errors import FILES_UNREADABLE
 from headwater.errors import CheckpointError
 from headwater.events import Notice, QueryIdle, QueryStatus, QueryTerminated
 from headwater.runtime import RunOptions
+from headwater.runtime.handles import Run
 from headwater.runtime.signals import Signals
 from tests.unit.runtime.queries import Blocked, running
 
@@ -22,7 +25,9 @@ def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() ->
         assert not run.reason_to_end()
         run._supervisor.handle(QueryIdle(query="out"))
         with Signals() as signals:
-            _wait(run, signals, RunOptions(until_idle=True), None, events.append)
+            started = _Started(RunOptions(until_idle=True), Output(events.append, print), signals)
+            started._runs.append(run)
+            started._until_ended(None)
         (ended,) = [each for each in events if isinstance(each, QueryTerminated)]
         assert (ended.status, ended.problem, run.exit_code) == (QueryStatus.FAILED, NEVER, 1)
 
@@ -64,3 +69,24 @@ def test_an_interrupt_stops_the_run_before_it_is_raised(monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             run.stop_when_idle()
         assert (run.is_active, run.exit_code) == (False, 0)
+
+
+class EndingRun:
+    """A run that ends between two questions."""
+
+    id, is_stuck = "run", False
+
+    def __init__(self) -> None:
+        self._answers = iter((False, True))
+
+    @property
+    def has_ended(self) -> bool:
+        return next(self._answers, True)
+
+
+def test_a_run_that_ends_while_the_command_looks_at_it() -> None:
+    with Signals() as signals:
+        started = _Started(RunOptions(), Output(print, print), signals)
+        started._runs.append(cast(Run, EndingRun()))
+        started._until_ended(None)
+        assert started.running[0].has_ended

@@ -167,22 +167,27 @@ def joined(*entries: str) -> str:
     return "\n".join(["v1", *entries])
 
 
+def taken(tail: SinkLogTail, up_to: int) -> tuple[bool, tuple[SinkFile, ...]]:
+    replaces, files = tail.read(up_to)
+    return replaces, tuple(files)
+
+
 def test_a_tail_parses_only_what_is_new(tmp_path: Path, write: Write, lines: Lines) -> None:
     tail, many = SinkLogTail(LocalStore(tmp_path)), [sink_line(number) for number in range(1000)]
     write("_spark_metadata/9.compact", joined(*many))
-    anew, files = tail.read(9)
+    anew, files = taken(tail, 9)
     assert (anew, numbers(files), lines.take()) == (True, list(range(1000)), 1000)
     for batch in range(10, 19):
         write(f"_spark_metadata/{batch}", joined(sink_line(990 + batch)))
         many.append(sink_line(990 + batch))
-        anew, files = tail.read(batch)
+        anew, files = taken(tail, batch)
         assert (anew, numbers(files), lines.take()) == (False, [990 + batch], 1)
     # Spark repeats everything in the next compact file.
     write("_spark_metadata/19.compact", joined(*many, sink_line(2000), sink_line(2001)))
     write("_spark_metadata/20", joined(sink_line(2002)))
-    anew, files = tail.read(20)
+    anew, files = taken(tail, 20)
     assert (anew, numbers(files), lines.take()) == (False, [2000, 2001, 2002], 3)
-    assert tail.read(20) == (False, ())
+    assert taken(tail, 20) == (False, ())
     assert [file.path for file in SinkLog(LocalStore(tmp_path)).files()][-1].endswith("/2002.parquet")
 
 
@@ -198,9 +203,9 @@ def test_a_tail_parses_only_what_is_new(tmp_path: Path, write: Write, lines: Lin
 def test_a_tail_reads_a_changed_log_as_a_whole(tmp_path: Path, write: Write, entries: list[str]) -> None:
     tail = SinkLogTail(LocalStore(tmp_path))
     write("_spark_metadata/0", joined(sink_line(0), sink_line(1)))
-    assert tail.read(0) == (True, (sink_file(0, 0), sink_file(1, 0)))
+    assert taken(tail, 0) == (True, (sink_file(0, 0), sink_file(1, 0)))
     write("_spark_metadata/1.compact", joined(*entries))
-    anew, files = tail.read(1)
+    anew, files = taken(tail, 1)
     assert anew
     assert [file.path for file in files] == [file.path for file in SinkLog(LocalStore(tmp_path)).files(1)]
 
@@ -208,30 +213,30 @@ def test_a_tail_reads_a_changed_log_as_a_whole(tmp_path: Path, write: Write, ent
 def test_a_tail_that_is_restarted_reads_everything_again(tmp_path: Path, write: Write) -> None:
     tail = SinkLogTail(LocalStore(tmp_path))
     write("_spark_metadata/1.compact", joined(sink_line(0)))
-    assert numbers(tail.read(1)[1]) == [0]
+    assert numbers(taken(tail, 1)[1]) == [0]
     write("_spark_metadata/1.compact", joined(sink_line(3)))
-    assert tail.read(1) == (False, ())
+    assert taken(tail, 1) == (False, ())
     tail.restart()
-    assert numbers(tail.read(1)[1]) == [3]
+    assert numbers(taken(tail, 1)[1]) == [3]
 
 
 def test_a_tail_leaves_out_a_file_that_was_taken_back(tmp_path: Path, write: Write) -> None:
     tail = SinkLogTail(LocalStore(tmp_path))
     write("_spark_metadata/0", joined(sink_line(0), sink_line(1)))
-    tail.read(0)
+    taken(tail, 0)
     write("_spark_metadata/1", joined(sink_line(0, "delete")))
-    assert tail.read(1) == (True, (sink_file(1, 0),))
+    assert taken(tail, 1) == (True, (sink_file(1, 0),))
     write("_spark_metadata/2", joined(sink_line(2)))
-    assert tail.read(2) == (True, (sink_file(1, 0), sink_file(2, 2)))
+    assert taken(tail, 2) == (True, (sink_file(1, 0), sink_file(2, 2)))
 
 
 def test_a_tail_gives_the_same_files_again_after_a_failure(tmp_path: Path, write: Write) -> None:
     tail = SinkLogTail(LocalStore(tmp_path))
     write("_spark_metadata/0", joined(sink_line(0)))
     write("_spark_metadata/1", "v1\n[]")
-    assert problem(lambda: tail.read(1)).code == "HW-CHECKPOINT-FILE-LOG-CORRUPT"
+    assert problem(lambda: taken(tail, 1)).code == "HW-CHECKPOINT-FILE-LOG-CORRUPT"
     write("_spark_metadata/1", joined(sink_line(1)))
-    assert tail.read(1) == (True, (sink_file(0, 0), sink_file(1, 1)))
+    assert taken(tail, 1) == (True, (sink_file(0, 0), sink_file(1, 1)))
 
 
 def test_the_newest_files_of_a_sink(tmp_path: Path, write: Write, lines: Lines) -> None:

@@ -31,6 +31,20 @@ def test_what_was_created_is_read_back(tmp_path: Path) -> None:
     assert store.modified("a") == (tmp_path / "a").stat().st_mtime
 
 
+def test_a_file_that_is_replaced_in_pieces(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.create("a", b"first")
+    with store.replacing("a") as out:
+        out.write(b"sec")
+        assert store.read("a") == b"first"
+        out.write(b"ond")
+    assert store.read("a") == b"second"
+    with pytest.raises(ZeroDivisionError), store.replacing("a") as out:
+        out.write(bytes(1 // 0))
+    assert store.read("a") == b"second"
+    assert store.names("") == ("a",)
+
+
 def test_names_are_sorted_and_a_missing_folder_has_none(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     (tmp_path / "f").mkdir()

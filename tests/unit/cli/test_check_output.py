@@ -16,6 +16,7 @@ from headwater.checks.sources import clean_up_new_sink
 from headwater.cli.render import show_check
 from headwater.cli.views import LineView, view_of
 from headwater.errors.catalogue.running import SINK_MODE_UNSUPPORTED
+from headwater.events import Found
 from headwater.plan import SourceFacts
 from headwater.values import Position
 from tests.unit.checks.facts import facts
@@ -28,7 +29,8 @@ sources:
 tables:
   unused: SELECT * FROM lines
 sinks:
-  kept: {reads: lines, connector: memory, suppress: {HW-MEMORY-TABLE-UNREACHABLE: a test queries it}}
+  kept: {reads: lines, connector: kafka, bootstrap_servers: "h:1", topic: t, value: json, mode: complete,
+    suppress: {HW-COMPLETE-TO-APPEND-SINK: a test reads it}}
 """
 
 
@@ -46,9 +48,9 @@ def test_first_the_whole_and_then_by_sink(headwater: Headwater, file: str) -> No
     assert [line for line in answer.err.splitlines() if "HW-" in line] == [
         "pipeline.yml:3:3: warning HW-SOURCE-NOT-REPLAYABLE",
         "pipeline.yml:5:3: warning HW-DECLARATION-UNUSED",
-        "  pipeline.yml:7:35: suppressed warning HW-MEMORY-TABLE-UNREACHABLE",
+        "  pipeline.yml:7:97: suppressed warning HW-COMPLETE-TO-APPEND-SINK",
     ]
-    assert answer.err.endswith("\n    Suppressed: a test queries it\n")
+    assert answer.err.endswith("\n    Suppressed: a test reads it\n")
 
 
 def test_what_two_sinks_have_in_common_is_told_once_and_counted_once(
@@ -122,7 +124,7 @@ def test_json_is_complete(headwater: Headwater, file: str) -> None:
     assert told == [
         ("HW-SOURCE-NOT-REPLAYABLE", None, None, None),
         ("HW-DECLARATION-UNUSED", None, "unused", None),
-        ("HW-MEMORY-TABLE-UNREACHABLE", "kept", None, "a test queries it"),
+        ("HW-COMPLETE-TO-APPEND-SINK", "kept", None, "a test reads it"),
     ]
 
 
@@ -133,7 +135,7 @@ def test_sarif_on_stdout(headwater: Headwater, file: str) -> None:
     assert [each["ruleId"] for each in run["results"]] == [
         "HW-SOURCE-NOT-REPLAYABLE",
         "HW-DECLARATION-UNUSED",
-        "HW-MEMORY-TABLE-UNREACHABLE",
+        "HW-COMPLETE-TO-APPEND-SINK",
     ]
     assert [len(each["suppressions"]) for each in run["results"]] == [0, 0, 1]
 
@@ -178,7 +180,8 @@ def test_a_run_that_is_refused_leaves_errors_to_the_refusal(capsys: pytest.Captu
 
 def test_as_json_a_run_tells_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     with view_of(as_json=True) as view:
-        view.findings(FINDINGS, "p.yml")
+        for finding in FINDINGS:
+            view.event(Found(finding=finding.to_json()))
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["severity"], each["suppressed"]) for each in told] == [
         ("warning", None),

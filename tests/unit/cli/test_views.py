@@ -15,6 +15,7 @@ from headwater.cli.views import LineView, LiveView, view_of
 from headwater.events import (
     BatchRunFinished,
     Event,
+    Found,
     InputsIdle,
     QueryProgress,
     QuerySummary,
@@ -207,7 +208,7 @@ def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixtu
         setting_frozen.entry.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out"
     )
     with view_of(as_json=True) as view:
-        view.findings([finding], "p.yml")
+        view.event(Found(finding=finding.to_json()))
         view.event(BATCH[0])
     told, event = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(told)[:3] == list(event)[:3] == ["event", "version", "at"]

@@ -88,7 +88,7 @@ def test_a_column_of_python_is_told_at_its_line() -> None:
             + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).\n"
             + STACK,
             "",
-            "Python worker exited unexpectedly (crashed)",
+            "crashed",
         ),
         (
             TASK.format(times=4, last=3, host="10.0.0.7 executor 2")
@@ -157,7 +157,12 @@ def test_a_column_of_python_is_told_at_its_line() -> None:
 )
 def test_what_stands_around_the_failure_is_left_out(text: str, cause: str, says: str) -> None:
     problem = problem_of(Failed(text, cause))
-    assert (problem.code, problem.params["says"]) == ("HW-QUERY-FAILED", says)
+    of_process = {"crashed": ("HW-WORKER-DIED", True), "OutOfMemoryE": ("HW-OUT-OF-MEMORY", False)}
+    code, retryable = next(
+        (found for begin, found in of_process.items() if says.startswith(begin)), ("HW-QUERY-FAILED", False)
+    )
+    assert (problem.code, problem.entry.retryable) == (code, retryable)
+    assert problem.params["says"] == says
 
 
 @pytest.mark.parametrize(
@@ -194,4 +199,28 @@ def test_what_stands_around_the_failure_is_left_out(text: str, cause: str, says:
 def test_what_the_users_code_raised(raised: str, error: str) -> None:
     problem = problem_of(Failed(PROXY + raised + PLAN))
     assert (problem.code, problem.params["error"]) == ("HW-QUERY-CODE-FAILED", error)
+    assert str(problem.place) == "/home/ada/out.py:3:1"
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "HW-USER-CONNECTION-FAILED"),
+        ("TimeoutError: timed out", "HW-USER-CONNECTION-FAILED"),
+        ("requests.exceptions.ConnectionError: no route", "HW-USER-CONNECTION-FAILED"),
+        ("httpx.ConnectError: refused", "HW-USER-CONNECTION-FAILED"),
+        ("socket.gaierror: [Errno -2] Name or service not known", "HW-USER-CONNECTION-FAILED"),
+        ("requests.exceptions.ConnectTimeout: late", "HW-USER-CONNECTION-FAILED"),
+        ("sqlalchemy.exc.OperationalError: (psycopg.OperationalError) gone", "HW-USER-CONNECTION-FAILED"),
+        ("psycopg.OperationalError: server closed the connection", "HW-USER-CONNECTION-FAILED"),
+        ("pymysql.err.OperationalError: (2006, 'gone away')", "HW-USER-CONNECTION-FAILED"),
+        # It also means that a table is missing.
+        ("sqlite3.OperationalError: no such table: t", "HW-QUERY-CODE-FAILED"),
+        ("ValueError: ConnectionError is only quoted", "HW-QUERY-CODE-FAILED"),
+        ("MemoryError", "HW-OUT-OF-MEMORY"),
+    ],
+)
+def test_errors_of_connections_in_user_code_are_retryable(raised: str, code: str) -> None:
+    problem = problem_of(Failed(PROXY + raised + "\n" + PLAN))
+    assert (problem.code, problem.entry.retryable) == (code, code == "HW-USER-CONNECTION-FAILED")
     assert str(problem.place) == "/home/ada/out.py:3:1"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.events import QueryProgress
+from headwater.events.counts import SourceCounts, TableCounts
 from headwater.events.idle import Idle, InputMark, QueryInputs, idle_inputs, idle_sources
-from headwater.events.kinds import SourceCounts, TableCounts
 
 
 def progress(**more: object) -> QueryProgress:

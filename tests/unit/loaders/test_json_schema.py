@@ -25,6 +25,11 @@ GOOD: dict[str, Any] = {
     "timezone": "Europe/Berlin",
     "spark": {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": False, "spark.app.name": "x"},
     "watermark_policy": "fastest",
+    "spark_metrics": {
+        "csv": {"directory": "m", "period": "5 seconds"},
+        "graphite": {"port": 2004},
+        "jmx": {},
+    },
     "sources": {
         "clicks": {
             "connector": "files",

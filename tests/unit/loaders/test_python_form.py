@@ -27,6 +27,7 @@ YAML = """
     timezone: Europe/Berlin
     run_dir: runs
     watermark_policy: fastest
+    spark_metrics: {csv: {directory: measured}}
     spark: {spark.ui.enabled: false}
     suppress: {HW-DECLARATION-UNUSED: they come later}
     functions: {mean: {java_class: org.example.Mean}}
@@ -58,6 +59,7 @@ def shop() -> Declarations:
         timezone="Europe/Berlin",
         run_dir="runs",
         watermark_policy="fastest",
+        spark_metrics={"csv": {"directory": "./measured"}},
         spark={"spark.ui.enabled": False},
         suppress={"HW-DECLARATION-UNUSED": "they come later"},
     )

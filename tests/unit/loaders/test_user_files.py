@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import PipelineError
 from headwater.loaders.user_files import class_ref_problems, declared_class, declares_pipeline
 from headwater.spec import ClassRef, Method
-from headwater.spec.pipeline import class_of
+from headwater.spec.references import class_of
 from headwater.values import Position
 
 PIPELINES = {

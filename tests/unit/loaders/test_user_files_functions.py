@@ -15,7 +15,7 @@ from headwater.loaders.user_files import (
     with_parameters,
 )
 from headwater.spec import FunctionRef
-from headwater.spec.pipeline import function_of
+from headwater.spec.references import function_of
 from headwater.values.user_frames import Position
 
 PLACE = Position("pipeline.yml", 12, 3)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, Self, cast
 from unittest.mock import MagicMock
 
 from headwater.connectors.contract import Pending, RunTask
-from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.query import RunningQuery
+from headwater.engine.sql_tables import SqlTables
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import QUERY_FAILED
 from headwater.events import Event, QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.runtime.handles import Run
+from headwater.runtime.parts import Listener, Starter
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.scope import RunOptions, RunScope
-from headwater.runtime.supervisor import Listener, Starter, Supervisor
+from headwater.runtime.supervisor import Supervisor
 from headwater.spark.query import UnreadFiles
+from headwater.spec import RestartPolicy
 from headwater.values import Trigger, Unpaced
 
 SECONDS = 20.0
@@ -43,6 +46,9 @@ class FakeQuery:
 
     @property
     def is_gone(self) -> bool:
+        return not self.is_active
+
+    def has_terminated(self, deadline: float) -> bool:
         return not self.is_active
 
     def failure(self) -> Exception | None:
@@ -87,13 +93,28 @@ class FailedQuery(FakeQuery):
 class FakeStarter:
     """Explains failures, and starts nothing again."""
 
-    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+    restarts_spark = False
+
+    def restart_for_static(self, state: QueryState, failure: Exception) -> RunningQuery | None:
         return None
+
+    def restart(self, name: str) -> RunningQuery:
+        raise NotImplementedError
+
+    def with_new_spark(self, supervisor: Supervisor, names: Iterable[str]) -> Self:
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> SqlTables:
+        raise NotImplementedError
 
     def explain(self, state: QueryState, failure: Exception) -> Problem:
         return QUERY_FAILED.at(None, sink=state.name, says=str(failure), log="none")
 
     def close(self) -> None:
+        """Nothing is held."""
+
+    def release(self) -> None:
         """Nothing is held."""
 
 
@@ -107,9 +128,25 @@ class Blocked(RunTask):
         return Pending(undecided=True, blocked_by=self.problem)
 
 
+class AnySpec:
+    """A pipeline with these sinks, for what a supervisor asks of it."""
+
+    def __init__(self, *names: str, policy: RestartPolicy | None = None, stops: bool = False) -> None:
+        self.sinks = [SimpleNamespace(name=name) for name in names]
+        self._policy = policy or RestartPolicy()
+        self._stops = stops
+
+    def restart_policy(self, sink: object = None) -> RestartPolicy:
+        return self._policy
+
+    def stops_on_failure_of(self, sink: object) -> bool:
+        return self._stops
+
+
 def scope_of(events: list[Event], spec: Any = None, **options: Any) -> RunScope:
     """A run without a directory and without locks."""
     directory, locks = MagicMock(), MagicMock()
+    directory.last_batch.return_value = -1
     return RunScope("run", spec, RunOptions(**options), directory, locks, events.append)
 
 
@@ -120,16 +157,19 @@ def running(
     listener: Listener | None = None,
     starter: Starter | None = None,
     tasks: Sequence[RunTask] = (),
+    policy: RestartPolicy | None = None,
+    stops: bool = False,
 ) -> Iterator[tuple[Run, dict[str, FakeQuery], list[Event]]]:
     """A run of queries that have no end; whatever is left of them is stopped."""
     events: list[Event] = []
     queries = {name: query(name) for name in names}
-    supervisor = Supervisor(scope_of(events), starter or FakeStarter(), tasks)
+    spec = AnySpec(*names, policy=policy, stops=stops)
+    supervisor = Supervisor(scope_of(events, spec), starter or FakeStarter(), tasks)
     for each in queries.values():
         supervisor.adopt(cast(RunningQuery, each))
     supervisor.watch(listener)
     try:
-        yield Run(supervisor, cast(MemoryTables, None)), queries, events
+        yield Run(supervisor), queries, events
     finally:
         for each in queries.values():
             each.in_batch = each.is_active = False

@@ -68,12 +68,12 @@ def test_how_it_ended(known: dict[str, Any], failed: bool, status: QueryStatus) 
 
 def test_it_restarts_a_few_times_between_two_batches_and_never_when_it_is_to_stop() -> None:
     state, restarts = state_of(FailedQuery, delivered={"a": 1}), 0
-    while state.may_restart:
-        state.restarted(cast(RunningQuery, FailedQuery("out")))
+    while state.may_restart_for_static:
+        state.restarted(cast(RunningQuery, FailedQuery("out")), for_static=True)
         restarts += 1
     assert (restarts, state.status, state.delivered) == (3, QueryStatus.STARTING, {})
-    assert not state_of(stopping=True).may_restart
-    assert not state_of(problem=FORCED_STOP.at(None)).may_restart
+    assert not state_of(stopping=True).may_restart_for_static
+    assert not state_of(problem=FORCED_STOP.at(None)).may_restart_for_static
 
 
 def test_the_last_progress_reports_are_kept_as_text() -> None:

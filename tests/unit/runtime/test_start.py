@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import CheckpointLockedError
+from headwater.api.remote import connect
+from headwater.errors import CheckpointLockedError, SetupError
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Emit, Event, Notice, QueryProgress
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.scope import guarded
+from headwater.runtime.signals import StopRequested
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, running
 from tests.unit.specs import spec_of
@@ -37,6 +39,7 @@ class FakeJvm:
 
     pid = None
     start_time = None
+    owned = False
     stopped = False
 
     def stop(self) -> None:
@@ -70,9 +73,9 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     def prepare(*_: object) -> None:
         raise AssertionError("the start goes on")
 
-    monkeypatch.setattr(module, "launch_spark", lambda *_, **__: None)
-    monkeypatch.setattr(module, "_connected", connected)
-    monkeypatch.setattr("headwater.runtime.begin.prepare", prepare)
+    monkeypatch.setattr("headwater.runtime.application.launch_spark", lambda *_, **__: None)
+    monkeypatch.setattr("headwater.runtime.application._connected", connected)
+    monkeypatch.setattr("headwater.runtime.start_queries.prepare", prepare)
     events: list[Event] = []
     with pytest.raises(CheckpointLockedError) as caught:
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), events.append, print)
@@ -94,10 +97,44 @@ def test_an_observer_that_raises_does_not_stop_a_start(
     def observe(event: Event) -> None:
         raise RuntimeError(event.kind)
 
-    monkeypatch.setattr(module, "launch_spark", launch_spark)
+    monkeypatch.setattr("headwater.runtime.application.launch_spark", launch_spark)
     with pytest.raises(GotAsFar):
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), observe, print)
     assert [str(each.exc_info[1]) for each in caplog.records if each.exc_info] == ["spark_starting", "notice"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "problem"),
+    [
+        (StopRequested("SIGTERM"), "stopped", 0, None),
+        (SetupError(LOCK_REMOVED.at(file="f")), "failed", 5, "HW-LOCK-REMOVED"),
+        (RuntimeError(), "failed", 70, "HW-INTERNAL-ERROR"),
+    ],
+)
+def test_a_run_that_could_not_start_was_not_killed(
+    error: Exception,
+    status: str,
+    code: int,
+    problem: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Event] = []
+
+    def launch_spark(*_: object, **__: object) -> None:
+        assert connect(tmp_path / ".headwater").status == "starting"
+        raise error
+
+    monkeypatch.setattr("headwater.runtime.application.launch_spark", launch_spark)
+    with pytest.raises(type(error)):
+        module.start(spec_of(PIPELINE, tmp_path), RunOptions(), seen.append, print)
+    run = connect(tmp_path / ".headwater")
+    assert (run.status, run.exit_code, run.is_active) == (status, code, False)
+    # The history says why, and so does the error: the output of the run does not.
+    stored = [each["code"] for each in run.events() if each["event"] == "notice"]
+    assert stored == ([] if problem is None else [problem])
+    assert (run.to_json().get("problem") or {}).get("code") == problem
+    assert [each.kind for each in seen] == ["spark_starting"]
 
 
 def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:

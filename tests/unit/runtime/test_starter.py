@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -11,11 +11,14 @@ import pytest
 
 from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError
-from headwater.errors.catalogue.running import CHECKPOINT_FIRST_BATCH_PENDING
+from headwater.errors import CheckpointError, PipelineError, SetupError
+from headwater.errors.catalogue.environment import JAR_DIR_NOT_FOUND, JVM_START_FAILED
+from headwater.errors.catalogue.running import CHECKPOINT_FIRST_BATCH_PENDING, SPARK_ANALYSIS_FAILED
 from headwater.events import Notice
+from headwater.runtime.application import APPLICATION
 from headwater.runtime.starter import PlannedQuery, QueryStarter
 from headwater.runtime.tasks import Tasks
+from headwater.spark.errors import SparkStopped
 from tests.unit.runtime.queries import scope_of
 
 
@@ -69,3 +72,23 @@ def test_a_query_that_must_not_start_is_told_before_another_writes() -> None:
     directory: Any = it.scope.directory
     directory.store_facts.assert_not_called()
     supervisor.tasks.close.assert_called_once_with()
+
+
+@pytest.mark.parametrize(
+    ("error", "lives", "raised"),
+    [
+        (PipelineError(SPARK_ANALYSIS_FAILED.at(None, where="it", says="refused")), False, SparkStopped),
+        (PipelineError(SPARK_ANALYSIS_FAILED.at(None, where="it", says="refused")), True, PipelineError),
+        (SetupError(JVM_START_FAILED.at(reason="killed", log="log")), False, SparkStopped),
+        (SetupError(JAR_DIR_NOT_FOUND.at(setting="HEADWATER_JARS", folder="jars")), False, SetupError),
+    ],
+)
+def test_a_spark_that_dies_while_it_starts_again_is_what_is_reported(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, lives: bool, raised: type[Exception]
+) -> None:
+    def fail() -> QueryStarter:
+        raise error
+
+    monkeypatch.setattr(APPLICATION, "lives", lambda spec: lives)
+    with pytest.raises(raised):
+        replace(starter("a"), new_spark=fail).with_new_spark(MagicMock(), ["a"])

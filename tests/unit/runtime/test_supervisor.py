@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
 
 from headwater.connectors.contract import RunTask, StopQueries, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, ForcedStopError
-from headwater.errors.catalogue.running import LOCK_REMOVED
+from headwater.errors import CheckpointError, ForcedStopError, HeadwaterError
+from headwater.errors.catalogue.running import LOCK_REMOVED, QUERY_STUCK
 from headwater.events import (
     Event,
     Notice,
@@ -23,6 +25,7 @@ from headwater.events import (
     RunFinished,
 )
 from headwater.runtime.handles import Run
+from headwater.runtime.host import ControlledRun
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import Tasks
 from headwater.values import Secret
@@ -78,7 +81,7 @@ class Restarting(FakeStarter):
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+    def restart_for_static(self, state: QueryState, failure: Exception) -> RunningQuery | None:
         self.names.append(state.name)
         return cast(RunningQuery, FailedQuery(state.name))
 
@@ -96,9 +99,9 @@ def test_a_query_that_may_start_again_does_so_three_times_without_progress() -> 
 def test_progress_begins_the_count_anew() -> None:
     with running("out") as (run, _, _):
         state = run._supervisor.queries["out"]
-        state.restarts = 3
+        state.static_restarts = 3
         run._supervisor.handle(QueryProgress(query="out", rows_out=0, progress=PROGRESS))
-        assert state.restarts == 0
+        assert state.static_restarts == 0
 
 
 def test_a_stop_during_a_new_start_is_heard() -> None:
@@ -106,7 +109,7 @@ def test_a_stop_during_a_new_start_is_heard() -> None:
     new = FakeQuery("out")
 
     class Slow(FakeStarter):
-        def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+        def restart_for_static(self, state: QueryState, failure: Exception) -> RunningQuery | None:
             begun.set()
             assert go_on.wait(SECONDS)
             return cast(RunningQuery, new)
@@ -247,6 +250,52 @@ def test_a_run_is_closed_even_if_its_last_steps_fail(monkeypatch: pytest.MonkeyP
         assert raised == [RuntimeError]
 
 
+def test_the_locks_are_released_when_nothing_of_the_run_is_left() -> None:
+    """A new run in the directory has the same socket and history."""
+    starter, released = Closing(), list[bool]()
+    with running("out", query=FailedQuery, starter=starter) as (run, _, events):
+        observers = MagicMock()
+        observers.close.side_effect = lambda: released.append(starter.closed.is_set())
+        run._supervisor.scope = replace(run._supervisor.scope, observers=observers)
+        assert run.wait(SECONDS)
+        assert (released, starter.closed.is_set(), ended(events).exit_code) == ([False], True, 1)
+
+
+class StuckQuery(FakeQuery):
+    """A query whose code does not react to an interrupt."""
+
+    def finish_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:
+        return not self.in_batch
+
+    def stop(self) -> bool:
+        self.is_active = self.in_batch
+        return not self.is_active
+
+
+def test_a_query_that_cannot_be_stopped_is_named_and_does_not_end_the_run() -> None:
+    with running("out", "other", query=StuckQuery) as (run, queries, events):
+        queries["other"].in_batch = False
+        controlled = ControlledRun(run._supervisor)
+        requests: tuple[Callable[[str], None], ...] = (
+            controlled.restart,
+            lambda name: controlled.stop(name, 0),
+        )
+        for request in requests:
+            with pytest.raises(HeadwaterError) as stuck:
+                request("out")
+            assert stuck.value.problems == (QUERY_STUCK.at(None, sink="out"),)
+        assert (run.is_stuck, run.is_active) == (False, True)
+        run.queries["other"].stop()
+        assert run.queries["other"].wait(SECONDS)
+        # Now nothing else is left.
+        assert run.is_stuck
+        assert [each.code for each in events if isinstance(each, Notice)].count("HW-QUERY-STUCK") == 1
+        # The stop came after the restart, so the query is not started again.
+        queries["out"].in_batch = queries["out"].is_active = False
+        assert run.wait(SECONDS)
+        assert (run.is_stuck, run.queries["out"].status) == (False, QueryStatus.STOPPED)
+
+
 def test_what_others_see_of_the_progress_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROGRESS_TOKEN", "batchId-and-more")
     Secret("${secret:PROGRESS_TOKEN}").reveal()
@@ -267,7 +316,7 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
     Secret("${secret:AGAIN_TOKEN}").reveal()
 
     class Full(FakeStarter):
-        def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+        def restart_for_static(self, state: QueryState, failure: Exception) -> RunningQuery | None:
             raise OSError("hush-hush is full")
 
     with running("out", starter=Full(), query=FailedQuery) as (run, _, events):

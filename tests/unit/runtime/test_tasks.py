@@ -8,7 +8,7 @@ from typing import cast
 from headwater.connectors.contract import Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
-from headwater.events import Event, InputsIdle
+from headwater.events import BacklogChanged, Event, InputsIdle
 from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
@@ -40,7 +40,8 @@ class Waits(FakeQuery):
 
 
 def test_the_advice_names_the_limit() -> None:
-    watch = BacklogWatch({"a": QueryState(cast(RunningQuery, Waits("a")))})
+    events: list[Event] = []
+    watch = BacklogWatch({"a": QueryState(cast(RunningQuery, Waits("a")))}, events.append)
     said = [*watch.tick(Tick(frozenset({"a"}))), *watch.tick(Tick(frozenset({"a"})))]
     (problem,) = said
     assert problem.code == "HW-BACKLOG-GROWING"
@@ -51,6 +52,10 @@ def test_the_advice_names_the_limit() -> None:
         "taken": 1,
         "limit": "max_files_per_batch",
     }
+    # The number is the same after the second batch.
+    (backlog,) = events
+    assert isinstance(backlog, BacklogChanged)
+    assert (backlog.query, backlog.files) == ("a", {"/in": 29})
 
 
 NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))

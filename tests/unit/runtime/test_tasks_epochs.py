@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from headwater.connectors.contract import Tick
-from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.query import RunningQuery
 from headwater.errors import PipelineError
 from headwater.events import EpochCommitted, Event, QueryStatus
@@ -46,7 +45,7 @@ def watched(newest: int = -1) -> Iterator[tuple[Run, EpochWatch, list[Event]]]:
     supervisor = Supervisor(scope_of(events), FakeStarter())
     query = ContinuousQuery("copy")
     supervisor.adopt(cast(RunningQuery, query), newest)
-    yield Run(supervisor, cast(MemoryTables, None)), EpochWatch(supervisor.queries, supervisor.handle), events
+    yield Run(supervisor), EpochWatch(supervisor.queries, supervisor.handle), events
 
 
 def test_each_new_epoch_is_told_once() -> None:

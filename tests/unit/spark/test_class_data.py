@@ -110,6 +110,13 @@ def made(folder: Path, name: str = "k") -> ClassData:
     return archive
 
 
+def age(*files: Path) -> None:
+    """Nobody has used these for a month."""
+    long_ago = time.time() - 31 * 24 * 3600
+    for file in files:
+        os.utime(file, (long_ago, long_ago))
+
+
 def test_an_archive_is_used_only_as_it_was_written(tmp_path: Path) -> None:
     archive = ClassData(tmp_path, "k")
     seen = [archive.is_complete]
@@ -142,14 +149,36 @@ def test_attempts_end_after_three_or_with_a_reason(tmp_path: Path) -> None:
 
 def test_what_nobody_used_for_a_month_is_deleted(tmp_path: Path) -> None:
     old, used, new = made(tmp_path, "old"), made(tmp_path, "used"), made(tmp_path, "new")
-    long_ago = time.time() - 31 * 24 * 3600
-    for each in ("old", "used", "new"):
-        os.utime(tmp_path / f"{each}.json", (long_ago, long_ago))
+    old.base.write_bytes(b"classes of Java")
+    age(*tmp_path.iterdir())
     used.use()
     new.delete_unused()
-    assert not old.archive.exists()
-    assert used.is_complete
-    assert new.is_complete
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["new.jsa", "new.json", "used.jsa", "used.json"]
+
+
+def test_what_killed_attempts_left_is_deleted_after_a_month(tmp_path: Path) -> None:
+    new = made(tmp_path, "new")
+    # An attempt that left everything but the sizes, and a directory of an archive that is in use.
+    killed, used = ClassData(tmp_path, "killed"), made(tmp_path, "used")
+    killed.note(Attempts(3))
+    for file in (killed.base, killed.archive, killed.lock, tmp_path / "killed.part-7"):
+        file.write_bytes(b"")
+    for folder in (".part-killed-a", ".part-used-b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "part.jsa").write_bytes(b"")
+    age(*tmp_path.iterdir())
+    used.use()
+    # One that runs now.
+    running = ClassData(tmp_path, "running")
+    running.lock.write_bytes(b"")
+    age(running.lock)
+    running.note(Attempts(1))
+    (tmp_path / ".part-running-c").mkdir()
+    new.delete_unused()
+    names = sorted(file.name for file in tmp_path.iterdir())
+    kept = ["new.jsa", "new.json", "running.attempts", "running.lock", "used.jsa", "used.json"]
+    assert names == [".part-running-c", *kept]
 
 
 def test_an_image_of_a_container_keeps_no_fractions_of_seconds(java: Java, spark: Path) -> None:

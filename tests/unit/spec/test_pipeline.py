@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from headwater.connectors.trial import RateSource
 from headwater.spec import FunctionRef, PipelineSpec, SourceSpec, TableSpec
-from headwater.spec.pipeline import function_of
+from headwater.spec.references import function_of
 from headwater.values import Position, TextPosition
 
 

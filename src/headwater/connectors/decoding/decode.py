@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import expr, udf
 
 from headwater.connectors.contract import Context, Reason, ValidatedRows
@@ -29,6 +29,7 @@ from headwater.connectors.decoding.schemas import (
 )
 from headwater.connectors.options import file_bytes, file_text, hidden, option_texts, revealed
 from headwater.errors import PipelineError, Place
+from headwater.spark.functions import is_one_object
 from headwater.spec.schema import backticked
 
 # The executors may have no Headwater.
@@ -46,7 +47,8 @@ def decoded(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: i
     """The eight columns of Kafka as the user's columns, with the validity of each row."""
     if options.tombstones == "drop":
         raw = raw.where("value IS NOT NULL")
-    parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
+    read = {"value": options, **({"key": options.key} if options.key else {})}
+    parts = [_Part(name, decoding, raw.sparkSession) for name, decoding in read.items()]
     for part in parts:
         raw = part.made(raw, max_row_bytes, context)
     for steps in zip_longest(*(part.steps(max_row_bytes) for part in parts), fillvalue={}):
@@ -68,6 +70,7 @@ class _Part:
 
     bytes: str
     decoding: Decoding
+    spark: SparkSession
 
     @property
     def read(self) -> str:
@@ -92,7 +95,7 @@ class _Part:
         if decoding.written_as == "csv":
             # As in files: a quote inside quotes is doubled (RFC 4180).
             return Csv(columns, option_texts({"escape": '"', **settings}))
-        return Json(columns, option_texts(settings))
+        return Json(columns, option_texts(settings), is_one_object(self.spark))
 
     def made(self, raw: DataFrame, max_row_bytes: int | None, context: Context) -> DataFrame:
         """Adds a column if Python decodes the bytes: a JSON text, or the reason why it is missing."""

@@ -165,20 +165,31 @@ def _checked(plain: str, as_texts: str, columns: Sequence[SchemaColumn], data: s
 class Json:
     """A JSON object.
 
-    Spark's parser stops after the first value and ignores the rest. A text whose only `}` is its last
-    character has nothing after its object. In other texts, an extra field is inserted before the last brace:
-    it belongs to the object only if that brace closes it. Its value is a hash of the text, which the text
-    itself cannot contain.
+    Spark's parser stops after the first value and ignores the rest, but a message with more than one object is
+    malformed. A function in Headwater's jar finds the end of most objects. Otherwise, a text whose only `}` is
+    its last character has nothing after its object. In other texts, an extra field is inserted before the last
+    brace: it belongs to the object only if that brace closes it. Its value is a hash of the text, which the
+    text itself cannot contain.
 
-    The text is prepared in columns of their own: Spark compiles these, but it interprets an expression that is
-    an argument of `from_json`, for ten times the cost.
+    Without the function, the text is prepared in columns of their own: Spark compiles these, but it interprets an
+    expression that is an argument of `from_json`, for ten times the cost.
     """
 
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
+    is_one_object: str | None = None
+    """The name of the function as SQL knows it; None without the jar."""
 
     def steps(self, read: str, data: str) -> list[Step]:
-        text, plain, end, ended = (f"{read}_{name}" for name in ("text", "plain", "end", "ended"))
+        text, plain, end, ended, parsed = (
+            f"{read}_{name}" for name in ("text", "plain", "end", "ended", "parsed")
+        )
+        if self.is_one_object:
+            # Few texts need the second parse.
+            ends = f"{self._plainly_parsed(_with_end(data))}.{_END} <=> {_hash(data)}"
+            known = f"{self.is_one_object}(CAST({data} AS binary))"
+            whole = f"IF({known} OR (is_valid_utf8({data}) AND {ends}), {data}, NULL)"
+            return [{text: whole}, {read: self._parsed(text, self.schema.columns)}]
         # Trimming is slow, and few texts need it.
         trimmed = f"IF(endswith({data}, '}}'), {data}, {_trimmed(data)})"
         is_plain = f"endswith({text}, '}}') AND NOT contains({_inside(text)}, '}}')"
@@ -188,7 +199,8 @@ class Json:
             {plain: is_plain},
             {end: f"IF({plain}, NULL, {_hash(text)})"},
             {ended: f"IF({plain}, {text}, {marked})"},
-            {read: self._parsed(ended, self.schema.columns)},
+            {parsed: self._parsed(ended, self.schema.columns)},
+            {read: f"IF({end} IS NULL OR {parsed}.{_END} <=> {end}, {parsed}, NULL)"},
         ]
 
     def validity(self, read: str, data: str) -> Validity:
@@ -203,8 +215,7 @@ class Json:
             _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {_NO_OBJECT})"),
             "true",
         )
-        more_follows = f"({read}_end IS NOT NULL AND NOT {read}.{_END} <=> {read}_end)"
-        validity = _missing(self.schema, read).unless(f"({read}.{_BAD} IS NOT NULL OR {more_follows})", wrong)
+        validity = _missing(self.schema, read).unless(f"{read}.{_BAD} IS NOT NULL", wrong)
         return validity.unless(f"{read} IS NULL", malformed)
 
     def _which(self, ended: str) -> str:

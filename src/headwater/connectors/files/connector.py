@@ -191,7 +191,7 @@ class FilesWriter(Sink[FilesSink]):
 
     def quarantine_files(self, folder: Path) -> Iterator[Path]:
         files = SinkLog(LocalStore(folder)).files()
-        return (folder / name for name, _ in listed(folder, files))
+        return iter([folder / name for name, _ in listed(folder, files)])
 
     def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
         sink.forget_batch(spark, options, batch)

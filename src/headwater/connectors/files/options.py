@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,11 +21,9 @@ from headwater.connectors.options import SchemaField, option_texts, plain, read_
 from headwater.spec import ConnectorOptions, Schema, SinkOptions, SourceOptions
 from headwater.spec.paths import ProjectPath, as_glob, is_uri
 from headwater.values import Duration, nearest, quoted
+from headwater.values.sizes import Size
 
 Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]
-
-_SIZE = re.compile(r"(\d+)\s*(b|kb|mb|gb|tb)?$", re.IGNORECASE)
-_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 # Spark options that select files in a directory.
 CHOOSING = ("pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "filenameonly")
@@ -63,23 +60,6 @@ CODECS = {
     "text": _TEXT_CODECS,
     "xml": _TEXT_CODECS,
 }
-
-
-def _bytes(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.match(value.strip())
-    if match is None:
-        raise ValueError(f"expected a size, got `{value}`; write a size such as 512 MB or a number of bytes")
-    return int(match[1]) * _UNITS[(match[2] or "b").lower()]
-
-
-Size = Annotated[
-    int,
-    BeforeValidator(_bytes),
-    Field(gt=0),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "examples": ["512 MB"]}),
-]
 
 
 def _as_list(value: object) -> object:

@@ -68,7 +68,7 @@ class FilesUpkeep(RunTask):
         self._recovered = False
         self._manifest = Manifest(self._folder, name, options.format, options.partition_by)
         self._weighed: int | None = None
-        """The compact log file whose small files were considered last."""
+        """The compact log file whose small files were considered last; None if some may still be due."""
         self._retention = options.compaction.retention if options.compaction else RETENTION
 
     def tick(self, tick: Tick) -> None:
@@ -158,6 +158,8 @@ class FilesUpkeep(RunTask):
     def _commit(
         self, compact: int, new: dict[NewFile, frozenset[str]], moves: dict[Path, str], one: Pass
     ) -> None:
+        # First: if this pass is dropped or fails, its small files are due again.
+        self._weighed = None
         before = self._record.passes
         self._record.note(*before, one)
         for staged, name in moves.items():
@@ -167,7 +169,6 @@ class FilesUpkeep(RunTask):
             self._record.drop(one, before)
             return
         self._manifest.restart()
-        self._weighed = None
         edit.apply(self._output)
         # Read after the exchange: a batch that is planned later uses the changed log.
         self._record.note(*before, replace(one, planned=self._planned, at=self._clock()))
@@ -193,11 +194,14 @@ def write_batch(rows: DataFrame, options: FilesSink) -> None:
 
 
 def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
-    """The rows that the sink has committed, as Spark readers see them."""
-    if not Path(options.path).exists():
+    """The rows that the sink has committed, as Spark readers see them; none before its first batch."""
+    system, log = file_system(spark, options.path, SINK_LOG)
+    if not system.exists(log):
         return spark.createDataFrame([], written)
     reader = spark.read.format(options.format).schema(written)
-    return reader.options(**options.spark_options(), **NO_GLOB).load(options.path)
+    rows = reader.options(**options.spark_options(), **NO_GLOB).load(options.path)
+    # Spark puts partition columns last.
+    return rows.select(*(rows[f"`{name.replace('`', '``')}`"] for name in written.names))
 
 
 def upkeep(spark: SparkSession, options: FilesSink, context: Context, checkpoint: Path) -> FilesUpkeep:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote
 
 from headwater.checkpoint import LocalStore, SinkFile, SinkLog, SinkLogTail
@@ -54,6 +56,7 @@ def _path(file: SinkFile) -> Path:
 VERSION = 1
 MANIFEST = f"{KEPT}/manifest.json"
 LIST = f"{KEPT}/files.txt"
+_BLOCK = 1 << 16
 
 
 class Manifest:
@@ -70,52 +73,98 @@ class Manifest:
     replaced atomically, so a reader always sees the complete list of one batch. Empty files contain no rows
     and are excluded, because many readers fail on them.
 
-    The text of both files is kept between batches, and an update formats only the new files.
+    Neither the files of the log nor the text of the manifest are kept in memory: an update copies what it has
+    written before and formats only the new files.
     """
 
     def __init__(self, folder: Path, sink: str, format: str, partition_by: tuple[str, ...]) -> None:
         self._folder = folder
+        self._store = LocalStore(folder)
         self._head = {"version": VERSION, "sink": sink, "format": format}
         self._partition_by = list(partition_by)
-        self._tail = SinkLogTail(LocalStore(folder))
-        self._written: int | None = None
-        self._paths, self._entries = bytearray(), bytearray()
+        self._tail = SinkLogTail(self._store)
+        self.restart()
 
     def restart(self) -> None:
         """Read the whole log at the next update, because it was changed."""
         self._tail.restart()
-        self._written = None
+        self._written: int | None = None
+        self._paths, self._entries = _Grown(self._store, LIST), _Grown(self._store, MANIFEST)
 
     def update(self, batch: int) -> None:
         """List the files up to a committed batch; OSError if a file cannot be written."""
+        if self._written == batch:
+            return
         try:
-            replaces, files = self._tail.read(batch)
-            if replaces:
-                self._paths, self._entries = bytearray(), bytearray()
-            for path, size in listed(self._folder, files):
-                self._paths += f"{path}\n".encode()
-                entry = json.dumps({"path": path, "size": size}, ensure_ascii=False)
-                self._entries += (f",\n{entry}" if self._entries else entry).encode()
-        except CheckpointError:
+            try:
+                self._write(batch)
+            except _ChangedError:
+                self.restart()
+                self._write(batch)
+        except (CheckpointError, OSError):
             self.restart()
             raise
-        if self._written != batch:
-            self._write(batch)
-            self._written = batch
+        self._written = batch
 
     def _write(self, batch: int) -> None:
-        head = json.dumps(
-            {**self._head, "batch": batch, "partition_by": self._partition_by}, ensure_ascii=False
-        )
+        replaces, files = self._tail.read(batch)
+        if replaces:
+            self._paths, self._entries = _Grown(self._store, LIST), _Grown(self._store, MANIFEST)
+        fields = {**self._head, "batch": batch, "partition_by": self._partition_by}
+        head = json.dumps(fields, ensure_ascii=False)[:-1] + ', "files": [\n'
         (self._folder / KEPT).mkdir(exist_ok=True)
-        store = LocalStore(self._folder)
-        store.replace(LIST, bytes(self._paths))
-        store.replace(MANIFEST, b'%b, "files": [\n%b\n]}\n' % (head[:-1].encode(), bytes(self._entries)))
+        # The last one to be opened is the first one to be replaced.
+        with self._store.replacing(MANIFEST) as manifest, self._store.replacing(LIST) as paths:
+            self._paths.begin(paths, b"")
+            self._entries.begin(manifest, head.encode())
+            for path, size in listed(self._folder, files):
+                self._paths.add(paths, f"{path}\n".encode())
+                entry = json.dumps({"path": path, "size": size}, ensure_ascii=False)
+                self._entries.add(manifest, (f",\n{entry}" if self._entries.size else entry).encode())
+            manifest.write(b"\n]}\n")
 
 
-def listed(folder: Path, files: Iterable[SinkFile]) -> tuple[tuple[str, int], ...]:
+class _ChangedError(Exception):
+    """A file is not as it was written."""
+
+
+class _Grown:
+    """A file whose middle grows with each update: what was written before is copied, and checked by its hash."""
+
+    def __init__(self, store: LocalStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._start, self.size, self._hash = 0, 0, sha256()
+
+    def begin(self, out: BinaryIO, head: bytes) -> None:
+        """Write what comes first, and what was written before."""
+        out.write(head)
+        if self.size:
+            self._copy(out)
+        self._start = len(head)
+
+    def add(self, out: BinaryIO, text: bytes) -> None:
+        out.write(text)
+        self._hash.update(text)
+        self.size += len(text)
+
+    def _copy(self, out: BinaryIO) -> None:
+        found, left = sha256(), self.size
+        try:
+            with self._store.open(self._name) as data:
+                data.seek(self._start)
+                while block := data.read(min(left, _BLOCK)):
+                    found.update(block)
+                    out.write(block)
+                    left -= len(block)
+        except FileNotFoundError as gone:
+            raise _ChangedError from gone
+        if found.digest() != self._hash.digest():
+            raise _ChangedError
+
+
+def listed(folder: Path, files: Iterable[SinkFile]) -> Iterator[tuple[str, int]]:
     """Names and sizes of the files that are not empty."""
-    return tuple((name_in(folder, file), file.size) for file in files if file.size)
+    return ((name_in(folder, file), file.size) for file in files if file.size)
 
 
 def remove(folder: Path) -> None:

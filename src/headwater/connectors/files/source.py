@@ -37,7 +37,7 @@ from headwater.connectors.files.validity import NOT_TEXT, has_text, undecoded
 from headwater.connectors.options import option_texts
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import BAD_ROW
-from headwater.spark.local_files import filters_files
+from headwater.spark.local_files import has_file_filter
 from headwater.spark.private import file_system
 from headwater.spec import Column
 from headwater.spec.paths import as_glob, escaped, fixed_folder, in_project, is_pattern, is_uri, local_matches
@@ -110,20 +110,20 @@ class SourceFiles:
         folders = self.folders(path)
         inside = StructType([self.schema[column.name] for column in folders.inside])
         reader = self.reader(path, inside)
-        if self._filters_files(folders):
+        if self._has_file_filter(folders):
             reader = reader.options(**folders.file_filter, recursiveFileLookup="true")
             rows = self._decoded(self._load(reader, path))
         else:
             rows = self._decoded(self.load_deep(reader, path, folders)).where(folders.guard)
         return rows.selectExpr(*folders.selected, *self.file_of_row)
 
-    def _filters_files(self, folders: Folders) -> bool:
+    def _has_file_filter(self, folders: Folders) -> bool:
         """Whether Spark can ask about each file when it lists it, so that rows need no path.
 
         It asks before it applies the options that choose files; with one of these, each row is checked.
         """
         chooses = any(self.options.given(option) for option in _CHOOSE_FILES) or self.options.max_file_age
-        return folders.keys == () and not chooses and filters_files(self.spark)
+        return folders.keys == () and not chooses and has_file_filter(self.spark)
 
     def _found(self, path: str) -> DataFrame:
         folders, reader = self.folders(path), self.reader(path, self.schema)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from headwater.connectors.connector import ConnectorCall, connector
 from headwater.spec import Method, SinkOptions
-from headwater.spec.pipeline import ClassField, FunctionField
+from headwater.spec.references import ClassField, FunctionField
 
 
 class ForeachSink(SinkOptions):

@@ -21,7 +21,7 @@ from headwater.connectors.contract import Context
 from headwater.connectors.options import SchemaField, read_schema
 from headwater.errors import Entry, Problem, name_entries
 from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOptions
-from headwater.spec.pipeline import ClassField
+from headwater.spec.references import ClassField
 
 PYTHON_CLASS_INVALID = Entry(
     "{side} `{name}`: class `{class_name}` is not a data source: it does not derive from Spark's `DataSource`.",

@@ -60,14 +60,27 @@ STATIC_FILE_OVERWRITTEN = Entry(
 )
 
 
-# Memory tables and queries over them.
+# Queries over the tables of a run, and memory tables.
 
-RUN_SQL_INVALID = Entry(
-    "Spark rejected the query: {says}.", "Fix the SQL. Available memory tables: {tables}."
-)
+RUN_SQL_INVALID = Entry("The query failed: {says}.", "Fix the SQL. Available tables: {tables}.")
 RUN_SQL_STREAM_UNSUPPORTED = Entry(
-    "Cannot query a stream with `Run.sql()`.",
-    "Query a memory table: {tables}. To query other tables, add a `memory` sink that reads them.",
+    "Cannot query a stream.",
+    "Query one of: {tables}. To query another table, add a `memory` sink that reads it.",
+)
+SQL_NOT_READ_ONLY = Entry("Expected one query that only reads, got {what}.", "Send one SELECT statement.")
+SQL_TABLE_UNREADABLE = Entry(
+    "Cannot query `{name}`: it is not a sink of this run that can be read back.",
+    "Query one of: {tables}. To query another table, add a `memory` sink that reads it.",
+)
+SQL_TIMEOUT = Entry(
+    "The query exceeded its limit of {seconds} s and was canceled.",
+    "Read fewer rows, for example with a filter, or set a longer `--timeout`.",
+)
+SQL_RESULT_TOO_LARGE = Entry(
+    "The result of the query exceeds the limit of {size}.", "Select fewer rows or columns."
+)
+SQL_BUSY = Entry(
+    "The run already has {count} queries to answer.", "Retry when they are answered.", retryable=True
 )
 SINK_CONNECTOR_CHANGED = Entry(
     "Sink `{sink}`: the `{new}` connector cannot use a checkpoint of {old}, because {says}.",

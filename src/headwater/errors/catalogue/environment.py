@@ -69,8 +69,8 @@ CORES_LOW = Entry(
     "time` require them.",
 )
 CLASS_DATA_FAILED = Entry(
-    "Could not make the archive of Spark's classes: {reason}.",
-    "Spark starts without it. Run `headwater doctor --class-data` to try again.",
+    "Could not create the archive of Spark's classes: {reason}.",
+    "Remove the cause, then run `headwater doctor --class-data` again. Spark also starts without the archive.",
 )
 RUN_DIR_UNWRITABLE = Entry(
     "Could not write to the run directory {path}: {reason}.",
@@ -112,6 +112,14 @@ JAR_DIR_NOT_FOUND = Entry(
 INTERNAL_ERROR = Entry(
     "Internal error: {error}.",
     "Run the command again with `--verbose` and report the output.",
+)
+METRICS_PORT_UNAVAILABLE = Entry(
+    "Could not serve metrics on {address}: {reason}.",
+    "Choose another port, such as `--metrics 9465`, or a free one with `--metrics 0`.",
+)
+METRICS_DIR_UNWRITABLE = Entry(
+    "Could not create the directory {path} for `spark_metrics`: {reason}.",
+    "Set `spark_metrics: {{csv: {{directory: …}}}}` to a directory that Headwater can create or write to.",
 )
 
 

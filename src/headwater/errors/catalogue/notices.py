@@ -14,8 +14,11 @@ RUN_STOPPING = Entry(
     "Received {signal}: finishing the current batches. Press Ctrl-C again to exit immediately."
 )
 TIME_LIMIT_REACHED = Entry("Reached the time limit of {limit}.")
-STOPPED_BY_FAILURE = Entry("Stopped query `{sink}` because another query failed (`--fail-fast`).")
+STOPPED_BY_FAILURE = Entry(
+    "Stopped query `{sink}` because another query failed (`on_failure: stop` or `--fail-fast`)."
+)
 ALL_DATA_READ = Entry("No more data to read.")
+METRICS_SERVED = Entry("Metrics are at {url}.")
 INPUT_UNREAD = Entry("Some files could not be read; stopping without them.")
 QUERY_RESTART_FAILED = Entry("Could not restart query `{sink}`: {says}.")
 MEMORY_TABLE_EMPTY = Entry(

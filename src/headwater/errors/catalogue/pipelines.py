@@ -26,6 +26,14 @@ NAME_CONFLICT = Entry(
     "Name `{name}` is declared twice: {first} and {second}.",
     "Rename one of them. Sources and tables share one namespace, and names are not case-sensitive.",
 )
+PIPELINE_NAME_CONFLICT = Entry(
+    "Pipeline `{name}` has the same name as the pipeline in {other}.",
+    "Rename one of them, or run each with its own `headwater run`.",
+)
+PIPELINE_RUN_DIR_CONFLICT = Entry(
+    "Pipelines `{name}` and `{other}` have the same run directory, {directory}.",
+    "Set a separate `run_dir` for one of them, such as `run_dir: .headwater-{name}`.",
+)
 TABLE_NOT_FOUND = Entry(
     "{where}: source or table `{name}` not found in this pipeline.",
     "{hint}",

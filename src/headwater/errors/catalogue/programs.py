@@ -14,6 +14,31 @@ CONNECT_SESSION_UNSUPPORTED = Entry(
     "`hw.check` does not support Spark Connect, because the plans stay on its server.",
     "Create the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
 )
+WATCH_CONNECT_UNSUPPORTED = Entry(
+    "`hw.watch` does not support Spark Connect, because the queries run on its server.",
+    "Create the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and watch again.",
+)
+WATCH_SESSION_EXPECTED = Entry(
+    "`hw.watch` expects an active Spark session, got {got}.",
+    "Create the session first and pass it: `hw.watch(spark)`.",
+)
+WATCH_DIRECTORY_IN_USE = Entry(
+    "Run directory {directory} is in use by run {run} (process {pid} on {host}).",
+    'Set a different directory: `hw.watch(spark, run_dir="…")`.',
+)
+WATCH_RESTART_UNSUPPORTED = Entry(
+    "Cannot restart query `{query}`: a program starts it, and Headwater only watches it.",
+    "Restart the query in the program: call `start()` of its writer again.",
+)
+WATCH_SQL_UNSUPPORTED = Entry(
+    "Cannot run SQL in `{name}`: it is a program that Headwater only watches.",
+    "Run the query in the program with `spark.sql`.",
+)
+WATCH_SPARK_DIED = Entry(
+    "The Spark process exited while query `{query}` was running. It was killed or ran out of memory.",
+    "Check the output of the program, then start it again. The batch is retried from its checkpoint.",
+    retryable=True,
+)
 MODE_INVALID = Entry(
     "`{mode}` is not an output mode.",
     "Use `append`, `update` or `complete`.",
@@ -179,8 +204,13 @@ OPTION_NEEDS_BATCH = Entry(
     "Add `--batch`, or omit `{option}` to start the stream.",
 )
 OPTIONS_CONFLICT_BATCH = Entry(
-    "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` cannot be combined with `--batch`.",
+    "`--until-idle`, `--for`, `--fail-fast`, `--no-restart`, `--stop-timeout` and `--metrics` cannot be combined "
+    "with `--batch`.",
     "Remove them. A batch run stops automatically.",
+)
+BATCH_NEEDS_ONE_FILE = Entry(
+    "`--batch` runs one pipeline, got several files.",
+    "Run one `headwater run --batch` per file.",
 )
 CONNECTOR_NOT_INSTALLED = Entry(
     "Connector `{name}` not found.",
@@ -189,6 +219,10 @@ CONNECTOR_NOT_INSTALLED = Entry(
 OPTIONS_CONFLICT = Entry(
     "`{one}` and `{other}` cannot be combined: each selects an output format.",
     "Remove one of them.",
+)
+METRICS_ADDRESS_INVALID = Entry(
+    "Invalid `--metrics {text}`: expected a port or an address.",
+    "Write for example `--metrics 9464` or `--metrics 127.0.0.1:9464`.",
 )
 RATE_INVALID = Entry(
     "Invalid `--rate {text}`: {says}.",

@@ -116,6 +116,46 @@ CONNECTION_FAILED = Entry(
     "Check that the server is running and reachable at the address in the pipeline file, then restart.",
     retryable=True,
 )
+OUT_OF_MEMORY = Entry(
+    "Query `{sink}` ran out of memory: {says}.",
+    "Give Spark more memory with `spark: {{spark.driver.memory: 4g}}`, or make batches smaller with a limit on the "
+    "source, such as `max_files_per_batch`. Then restart; the batch is retried.",
+)
+WORKER_DIED = Entry(
+    "Query `{sink}` failed: a Python worker exited unexpectedly ({says}).",
+    "Check whether the system killed it for lack of memory, or whether your code crashes Python. The batch is "
+    "retried at the restart.",
+    retryable=True,
+)
+USER_CONNECTION_FAILED = Entry(
+    "Query `{sink}`: your code could not reach a server: {error}.",
+    "Check that the server is running and reachable, then restart. The batch is retried from its checkpoint.",
+    retryable=True,
+)
+RESTARTS_USED_UP = Entry(
+    "Query `{sink}` is not restarted again: it was restarted {attempts} times within {within}.",
+    "Fix the cause of its failure, then start it with `headwater restart {sink}` or restart the run. To allow more "
+    "restarts, set `restart: {{attempts: …, within: …}}`.",
+)
+RUN_STARTING = Entry(
+    "Pipeline `{pipeline}` is still starting.",
+    "Wait until its queries run: `headwater status` shows when they do.",
+    retryable=True,
+)
+SPARK_RESTARTING = Entry(
+    "Spark is restarting, so the run cannot be queried.",
+    "Retry in a minute: `headwater status` shows when the queries run again.",
+    retryable=True,
+)
+RUN_ENDED = Entry(
+    "Cannot restart query `{sink}`: its run is stopping or has ended.",
+    "Start the pipeline with `headwater run`.",
+)
+METRICS_EXPOSED = Entry(
+    "Every host that reaches {address} can read metrics: names of pipelines, queries and sources, paths, counts and "
+    "alerts.",
+    "Restrict access to port {port} with a firewall or a network policy, or use `--metrics 127.0.0.1:{port}`.",
+)
 FORCED_STOP = Entry(
     "A second interrupt stopped the run immediately.",
     "Restart the pipeline; the interrupted batches are retried.",
@@ -145,6 +185,10 @@ PROGRESS_UNREADABLE = Entry(
 STOP_TIMEOUT = Entry(
     "Query `{sink}`: the current batch did not finish within {limit} and was interrupted.",
     "Restart to retry the batch. To wait longer on shutdown, set `--stop-timeout`.",
+)
+QUERY_STUCK = Entry(
+    "Could not stop query `{sink}`: its batch does not react to an interrupt.",
+    "Wait until its code returns, or end the process of the run: Spark ends with it.",
 )
 BACKLOG_GROWING = Entry(
     "Query `{sink}` is falling behind: {path} has a backlog of {waiting:,} files, and the last batch read "
@@ -386,4 +430,43 @@ QUARANTINE_STATIC_SOURCE = Entry(
 BAD_ROWS_UNSUPPORTED = Entry(
     "Source `{name}`: the {connector} connector does not detect bad rows and does not support `{key}`.",
     "Remove `{key}`, and check the rows with an expectation on a table (`expect:`).",
+)
+
+
+# The history of runs, and other consumers of their events.
+
+HISTORY_NOT_FOUND = Entry(
+    "History {file} not found.",
+    "Check the path. A pipeline has a history after its first start: `headwater run FILE`.",
+)
+HISTORY_VERSION_UNSUPPORTED = Entry(
+    "History {file} has version {version}, but this version of Headwater supports version {known}.", "{hint}"
+)
+HISTORY_UNREADABLE = Entry(
+    "Could not read history {file}: {reason}.",
+    "Check that this user can read the file. If it is damaged, the next start of the pipeline replaces it.",
+    retryable=True,
+)
+HISTORY_DAMAGED = Entry(
+    "History {file} is damaged: {reason}. Headwater moved it to {backup} and started a new one.",
+    "Check the disk. To recover the old data, run `sqlite3 {backup} .recover`. Otherwise, delete the file.",
+)
+HISTORY_UNWRITABLE = Entry(
+    "Could not write history {file}: {reason}. The queries continue, and Headwater tries again.",
+    "Check that the disk has free space and that this user can write to {directory}.",
+    retryable=True,
+)
+EVENT_LOG_UNWRITABLE = Entry(
+    "Could not write event log {file}: {reason}. The queries continue without it.",
+    "Check that the disk has free space and that this user can write to the file.",
+    retryable=True,
+)
+WEBHOOK_FAILED = Entry(
+    "The webhook did not accept an event of kind `{kind}`: {reason}.",
+    "Check that the URL in `webhook` is correct and that its server is running.",
+    retryable=True,
+)
+EVENT_FUNCTION_FAILED = Entry(
+    "Function {function} failed on an event of kind `{kind}`: {error}.",
+    "Fix the function that `on_event` names. The queries are not affected.",
 )

@@ -4,6 +4,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.attribute.PosixFileAttributes;
@@ -17,7 +18,8 @@ import org.apache.hadoop.fs.permission.FsPermission;
  * Hadoop's local files without its child processes.
  *
  * <p>Without its native library, Hadoop runs {@code chmod} for each file and directory that it creates, {@code ls}
- * for permissions, and {@code readlink} for links. Java can do all of this itself. Everything else is Hadoop's.
+ * for permissions, and {@code readlink} for links. Java can do all of this itself. Everything else is Hadoop's, also
+ * the names that the locale cannot encode: Java has no path for them, and Hadoop treats them as missing.
  */
 final class RawLocalFiles extends RawLocalFileSystem {
   /** The attribute with all permission bits; POSIX attributes have no sticky bit. */
@@ -29,29 +31,39 @@ final class RawLocalFiles extends RawLocalFileSystem {
       Files.setAttribute(local(path), MODE, (int) permission.toShort());
     } catch (NoSuchFileException missing) {
       throw notFound(path, missing);
+    } catch (InvalidPathException unnamed) {
+      super.setPermission(path, permission);
     }
   }
 
   @Override
   public FileStatus getFileStatus(Path path) throws IOException {
-    return status(path);
+    try {
+      return status(path);
+    } catch (InvalidPathException unnamed) {
+      return super.getFileStatus(path);
+    }
   }
 
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
-    FileStatus found = status(path);
+    FileStatus found = getFileStatus(path);
     return found.isDirectory() ? super.listStatus(path) : new FileStatus[] {found};
   }
 
   @Override
   public FileStatus getFileLinkStatus(Path path) throws IOException {
-    java.nio.file.Path file = local(path);
-    if (!Files.isSymbolicLink(file)) {
-      return status(path);
+    try {
+      java.nio.file.Path file = local(path);
+      if (!Files.isSymbolicLink(file)) {
+        return status(path);
+      }
+      LocalStatus link = status(path, LinkOption.NOFOLLOW_LINKS);
+      link.setSymlink(new Path(file.resolveSibling(Files.readSymbolicLink(file)).toUri()));
+      return link;
+    } catch (InvalidPathException unnamed) {
+      return super.getFileStatus(path);
     }
-    LocalStatus link = status(path, LinkOption.NOFOLLOW_LINKS);
-    link.setSymlink(new Path(file.resolveSibling(Files.readSymbolicLink(file)).toUri()));
-    return link;
   }
 
   private LocalStatus status(Path path, LinkOption... options) throws IOException {

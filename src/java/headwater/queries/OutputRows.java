@@ -27,7 +27,14 @@ public final class OutputRows extends SparkListener {
       new HashSet<String>(
           Arrays.asList(
               new String[] {
-                "WholeStageCodegenExec", "InputAdapter", "ProjectExec", "EventTimeWatermarkExec", "CollectMetricsExec"
+                "WholeStageCodegenExec",
+                "InputAdapter",
+                "ProjectExec",
+                "EventTimeWatermarkExec",
+                "CollectMetricsExec",
+                // They call Python functions of a projection.
+                "BatchEvalPythonExec",
+                "ArrowEvalPythonExec"
               }));
 
   private final Map<String, Long> found = new HashMap<String, Long>();
@@ -38,9 +45,14 @@ public final class OutputRows extends SparkListener {
     if (!(event instanceof SparkListenerSQLExecutionEnd)) {
       return;
     }
-    QueryExecution execution = ((SparkListenerSQLExecutionEnd) event).qe();
+    SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
+    QueryExecution execution = end.qe();
     // Its package differs between versions of Spark.
     if (execution == null || !execution.getClass().getSimpleName().equals("IncrementalExecution")) {
+      return;
+    }
+    // A batch that failed may have no plan, and asking for one would plan it again.
+    if (end.executionFailure().isDefined()) {
       return;
     }
     try {

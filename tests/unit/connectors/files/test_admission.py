@@ -18,6 +18,7 @@ from headwater.connectors.files.admission import (
     Admission,
     AdmissionRecord,
     Admissions,
+    FileRecord,
     FileStamp,
     place_of,
 )
@@ -268,6 +269,28 @@ def test_what_a_kill_left_unlisted_is_listed_by_the_next_start(shop: Shop) -> No
     (shop.kept / "_spark_metadata" / "0").write_text("v1")
     shop.admission().start()
     assert shop.listed() == [f"file://{file}"]
+
+
+def test_the_record_is_what_a_note_would_write_and_reads(shop: Shop) -> None:
+    record = AdmissionRecord(shop.kept, str(shop.folder))
+    record.begin()
+
+    def agrees() -> bool:
+        record.write()
+        noted = module._Noted(record.files, record.stand_ins)
+        text = (shop.kept / "files.json").read_text()
+        return (record._note.read(), text) == (noted, record._note.text(noted))
+
+    assert agrees()
+    record.files = {
+        '/in/a ü"\\.x': FileRecord(FileStamp(1, 2)),
+        "/in/b.x": FileRecord(FileStamp(3, 4), "/run/b.bad"),
+    }
+    record.stand_ins = {"/run/b.bad": FileStamp(5, 4)}
+    assert agrees()
+    # Only the changed file is formatted again.
+    record.files["/in/b.x"] = FileRecord(FileStamp(6, 7))
+    assert agrees()
 
 
 def test_only_names_that_the_user_asked_for_are_opened(shop: Shop) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,7 @@ import pytest
 from headwater.checkpoint import LocalStore, SinkLog, file_logs
 from headwater.connectors.contract import Tick
 from headwater.connectors.files import FilesSink
+from headwater.connectors.files import sink as module
 from headwater.connectors.files.compaction import (
     STAGING,
     Compactor,
@@ -212,14 +215,12 @@ def test_a_batch_costs_what_is_new_in_the_log(tmp_path: Path, monkeypatch: pytes
         return parse(text)
 
     monkeypatch.setattr(file_logs, "json_object", noted)
-    written = sink.task._manifest._entries
     for batch in range(60, 63):
         sink.run(batch)
         parsed.clear()
         sink.look()
         # A batch has two files. Only a new compact file is searched for small files as a whole.
         assert len([line for line in parsed if '"path"' in line]) == (2 if batch != 62 else 2 + 126)
-    assert sink.task._manifest._entries is written
     assert [file["path"] for file in sink.manifest["files"]] == sink.listed()
 
 
@@ -276,7 +277,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, kill_at: int) -> Callable[[], int]:
 
         return call
 
-    monkeypatch.setattr(LocalStore, "replace", counted(LocalStore.replace))
+    monkeypatch.setattr(os, "replace", counted(os.replace))
     monkeypatch.setattr(LocalStore, "delete", counted(LocalStore.delete))
     monkeypatch.setattr(Path, "rename", counted(Path.rename))
     monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
@@ -326,6 +327,35 @@ def test_what_fails_is_told_once_and_not_begun_again(tmp_path: Path, monkeypatch
     assert (problem.code, problem.params["says"]) == ("HW-COMPACTION-FAILED", "no room")
     sink.look()
     assert sink.rows(sink.listed()) == expected(3)
+
+
+def test_small_files_of_a_dropped_pass_are_due_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink(tmp_path)
+    sink.run(0, 1, 2, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "exchange", lambda *_: None)
+        settle(sink)
+    assert len(sink.listed()) == 8
+    settle(sink)
+    assert len(sink.listed()) == 4
+    assert sink.rows(sink.listed()) == expected(4)
+
+
+def test_small_files_of_a_failed_pass_are_due_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sink = Sink(tmp_path)
+    sink.run(0, 1, 2, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", fails)
+        with pytest.raises(CheckpointError) as error:
+            settle(sink)
+    assert [problem.code for problem in error.value.problems] == ["HW-MANIFEST-WRITE-FAILED"]
+    assert len(sink.listed()) == 8
+    settle(sink)
+    assert len(sink.listed()) == 4
+    assert sink.rows(sink.listed()) == expected(4)
 
 
 def test_groups_are_of_one_folder_small_and_about_as_large_as_wanted() -> None:

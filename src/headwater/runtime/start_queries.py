@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 
-from headwater.checks import Finding, with_reasons
-from headwater.engine.memory_tables import MemoryTables
+from headwater.checks import Finding
 from headwater.engine.outcome import CheckOutcome, check_outcome
 from headwater.engine.prepare import Prepared, prepare, stop_findings
 from headwater.engine.session import PipelineSession
 from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import PipelineError
+from headwater.events import Found, PipelineChanged
+from headwater.plan.facts import changes_between
+from headwater.runtime.application import APPLICATION, died_at_start
 from headwater.runtime.handles import Run
+from headwater.runtime.host import ControlledRun
 from headwater.runtime.resume import finish_interrupted
 from headwater.runtime.scope import RunScope
 from headwater.runtime.starter import PlannedQuery, QueryStarter
@@ -20,49 +24,79 @@ from headwater.runtime.tasks import tasks_of
 from headwater.spec import PipelineSpec
 
 
-def begin(
+def start_queries(
     scope: RunScope,
     session: PipelineSession,
     found: Callable[[list[Finding]], None],
-    besides: Iterable[Finding],
+    reopen: Callable[[], PipelineSession] | None = None,
 ) -> Run:
-    """Check the pipeline and start its queries; if that fails, the JVM has stopped when this raises."""
+    """Check the pipeline and start its queries; if that fails, the JVM has stopped when this raises.
+
+    `reopen` starts Spark again after its process died; without it, every query then fails.
+    """
     try:
-        supervisor = _started(scope, session, found, besides)
+        announce = partial(_announce, scope, found)
+        starter = _checked_starter(scope, session, announce, reopen)
+        supervisor = Supervisor(
+            scope, starter, tasks_of(scope, starter.prepared, [each.facts for each in starter.plan])
+        )
+        starter.start(supervisor)
         scope.locks.when_lost(supervisor.lost)
-        return Run(supervisor, MemoryTables(session.spark, scope.spec))
-    except BaseException:
+        if scope.observers is not None:
+            scope.observers.control(ControlledRun(supervisor))
+        return Run(supervisor)
+    except BaseException as error:
+        died = isinstance(error, Exception) and not APPLICATION.lives(scope.spec)
         # Nothing of this start may still write when the locks are released.
         session.jvm.stop()
+        if died:
+            raise died_at_start(scope.spec, error) from error
         raise
 
 
-def _started(
+def _checked_starter(
     scope: RunScope,
     session: PipelineSession,
-    found: Callable[[list[Finding]], None],
-    besides: Iterable[Finding],
-) -> Supervisor:
+    announce: Callable[[Prepared, CheckOutcome], None],
+    reopen: Callable[[], PipelineSession] | None,
+) -> QueryStarter:
+    """The queries that can start in this process of Spark, and in the one after it."""
     spec, locks = scope.spec, scope.locks
     locks.name_jvm(session.jvm.pid, session.jvm.start_time)
     scope.directory.claim(spec)
     finish_interrupted(scope.directory, [sink.name for sink in spec.sinks])
     scope.check_cancelled()
-    prepared, outcome = _checked(scope, session, besides)
-    found(outcome.findings)
-    starter = QueryStarter(scope, prepared, _planned(spec, outcome))
+    prepared, outcome = _checked(scope, session)
+    announce(prepared, outcome)
+    again = partial(_again, scope, reopen) if reopen else None
+    starter = QueryStarter(scope, prepared, _planned(spec, outcome), again)
     scope.check_cancelled()
     # A machine that slept meanwhile sent no heartbeat, so another host may have taken over.
     locks.confirm()
-    facts = [each.facts for each in starter.plan]
-    supervisor = Supervisor(scope, starter, tasks_of(scope, prepared, facts))
-    starter.start(supervisor)
-    return supervisor
+    return starter
 
 
-def _checked(
-    scope: RunScope, session: PipelineSession, besides: Iterable[Finding]
-) -> tuple[Prepared, CheckOutcome]:
+def _again(scope: RunScope, reopen: Callable[[], PipelineSession]) -> QueryStarter:
+    return _checked_starter(scope, reopen(), lambda prepared, outcome: None, reopen)
+
+
+def _announce(
+    scope: RunScope, found: Callable[[list[Finding]], None], prepared: Prepared, outcome: CheckOutcome
+) -> None:
+    """Report what the check before the first start has found."""
+    found(outcome.findings)
+    for finding in outcome.findings:
+        scope.emit(Found(finding=finding.to_json()))
+    for name, before in scope.directory.stored(scope.spec).items():
+        changes = changes_between(before, outcome.facts[name]) if name in outcome.facts else ()
+        if changes:
+            scope.emit(PipelineChanged(query=name, changes=changes))
+    function = scope.spec.on_event
+    if scope.observers is not None and function is not None:
+        scope.observers.call(prepared.builder.load(function), str(function))
+
+
+def _checked(scope: RunScope, session: PipelineSession) -> tuple[Prepared, CheckOutcome]:
     """The pipeline as Spark analyzed it, and the findings, which are stored with the run."""
     spec, directory = scope.spec, scope.directory
     with scope.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
@@ -80,7 +114,7 @@ def _checked(
             prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.check_cancelled
         )
     of_stop = stop_findings(session.spark)
-    outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
+    outcome = outcome.with_findings([*of_paths, *of_stop])
     directory.store_findings(scope.run_id, scope.locks.epoch, outcome.findings)
     return prepared, outcome
 

@@ -1,0 +1,470 @@
+"""A run as other processes see it: `hw.connect`, and what `headwater status` and its relatives show.
+
+An active run answers through its control socket. The status of any other run comes from its history.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headwater.control.client import RunClient, RunNotActiveError
+from headwater.control.logs import LogLine
+from headwater.control.logs import follow as followed
+from headwater.control.registry import RegisteredRun, find, registered_runs
+from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError, UsageError
+from headwater.errors import QueryNotFoundError as QueryNotFound
+from headwater.errors.catalogue.control import (
+    RUN_AMBIGUOUS,
+    RUN_CONNECTION_LOST,
+    RUN_DIR_NOT_FOUND,
+    RUN_NOT_ACTIVE,
+    RUN_NOT_FOUND,
+    RUN_NOT_SELECTED,
+    RUN_UNRESPONSIVE,
+)
+from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
+from headwater.events.status import ENDED, RunView
+from headwater.events.stored import problem_from_json
+from headwater.history.reader import History
+from headwater.run_directory import RunDirectory
+from headwater.values import nearest, quoted
+
+KILLED, UNRESPONSIVE = "killed", "unresponsive"
+_ACTIVE = ("starting", "running", UNRESPONSIVE)
+_ENDED = (*(status.value for status in ENDED), KILLED)
+_DEFAULT_DIR = ".headwater"
+_TICK_SECONDS = 0.2
+_LIST_SECONDS = 2.0
+_EXIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """The rows of a query, as far as the limits allow."""
+
+    columns: tuple[tuple[str, str], ...]
+    """Name and type of each column."""
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+    """Whether the query has more rows."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries, by column name."""
+        names = [name for name, _ in self.columns]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+    def to_json(self) -> dict[str, Any]:
+        columns = [{"name": name, "type": type_} for name, type_ in self.columns]
+        return {"columns": columns, "rows": [list(row) for row in self.rows], "truncated": self.truncated}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.to_dicts())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class RemoteQuery:
+    """One query of a run in another process; every property asks the run, or reads its history."""
+
+    def __init__(self, run: RemoteRun, name: str) -> None:
+        self._run = run
+        self._name = name
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that is known of the query, as `headwater status --query --json` prints it."""
+        found = self._run.to_json()["queries"]
+        return next((each for each in found if each["query"] == self._name), {})
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def id(self) -> str:
+        """The query ID. It stays the same after each restart."""
+        return str(self.to_json()["id"])
+
+    @property
+    def run_id(self) -> str:
+        """The run ID. It changes at each start."""
+        return str(self.to_json()["run_id"])
+
+    @property
+    def status(self) -> str:
+        """The status, such as `running`; `killed` if the process of the run no longer exists."""
+        return str(self.to_json()["status"])
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """The last batch: its number, rows, rates, and duration by phase."""
+        found: Mapping[str, Any] | None = self.to_json()["last_batch"]
+        return found
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read since the start; 0 for a continuous query, because Spark does not count its rows."""
+        return int(self.to_json()["rows_in"])
+
+    @property
+    def rows_out(self) -> int:
+        """Rows sent to the sink since the start; 0 for a continuous query."""
+        return int(self.to_json()["rows_out"])
+
+    @property
+    def late_rows(self) -> Mapping[str, int]:
+        """Rows dropped as late (behind the watermark) since the start, by operator."""
+        return dict(self.to_json()["late_rows"])
+
+    @property
+    def restarts(self) -> int:
+        """How often the query was restarted since the start of the run."""
+        return int(self.to_json()["restarts"])
+
+    @property
+    def problem(self) -> Problem | None:
+        """The last failure, also of a query that was restarted, or None."""
+        found = self.to_json()["problem"]
+        return problem_from_json(found) if found else None
+
+    @property
+    def exception(self) -> QueryFailedError | None:
+        """The last failure as an exception."""
+        problem = self.problem
+        return QueryFailedError(problem) if problem else None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until this query has terminated. Return False if it still runs after `timeout` seconds."""
+        return self._run.wait_until(
+            lambda view: any(each["query"] == self._name and _has_ended(each) for each in view["queries"]),
+            timeout,
+        )
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Let the current batch commit, then stop this query only."""
+        self._run.client.stop(self._name, timeout)
+
+    def restart(self) -> None:
+        """Restart the query, also one that has failed or was stopped."""
+        self._run.client.restart(self._name)
+
+    def __repr__(self) -> str:
+        return f"<RemoteQuery {self.name}: {self.status}>"
+
+
+class RemoteRun:
+    """A run in another process, or a past run. `hw.connect` returns it."""
+
+    def __init__(self, run_dir: str | Path) -> None:
+        self._directory = RunDirectory(Path(os.path.abspath(run_dir)))
+        self._client = RunClient(self._directory.path)
+        self._id = str(_latest(self._client, self._directory)["run_id"])
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def directory(self) -> RunDirectory:
+        """The run directory."""
+        return self._directory
+
+    @property
+    def client(self) -> RunClient:
+        """The client of this run; RunNotActiveError if it has ended, even if a new run has started."""
+        endpoint = self._client.endpoint
+        if endpoint is None or endpoint.run_id != self._id:
+            raise RunNotActiveError(RUN_NOT_ACTIVE.at(None, directory=str(self._directory.path)))
+        return self._client
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that is known of the run, as `headwater status --json` prints it."""
+        found = _latest(self._client, self._directory)
+        if found["run_id"] == self._id:
+            return found
+        return _ended(_stored(self._directory, self._id) or {**found, "run_id": self._id})
+
+    @property
+    def status(self) -> str:
+        """`starting`, `running`, `finished`, `stopped`, `failed`, or `killed` if its process no longer exists."""
+        return str(self.to_json()["status"])
+
+    @property
+    def queries(self) -> Mapping[str, RemoteQuery]:
+        """The queries by sink name."""
+        names = [each["query"] for each in self.to_json()["queries"]]
+        return {name: RemoteQuery(self, name) for name in names}
+
+    def query(self, name_or_id: str) -> RemoteQuery:
+        """A query by its name or ID."""
+        found = self.to_json()["queries"]
+        for each in found:
+            if name_or_id in (each["query"], each["id"]):
+                return RemoteQuery(self, each["query"])
+        names = [each["query"] for each in found]
+        meant = nearest(name_or_id, names)
+        hint = f"Did you mean `{meant}`?" if meant else "Check the spelling."
+        raise QueryNotFound(
+            QUERY_NOT_FOUND.at(None, name=name_or_id, known=", ".join(names) or "none", hint=hint)
+        )
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the run has not ended."""
+        return self.status in _ACTIVE
+
+    @property
+    def summary(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of each query, by sink name."""
+        return {each["query"]: each for each in self.to_json()["queries"]}
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the run, 1 if it was killed; None during the run."""
+        found = self.to_json()
+        if found["status"] == KILLED:
+            return 1
+        code: int | None = found["exit_code"]
+        return code
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all queries have terminated. Return False if some still run after `timeout` seconds."""
+        return self.wait_until(lambda view: False, timeout)
+
+    def wait_any(self, timeout: float | None = None) -> bool:
+        """Wait until any query has terminated. Return False if all still run after `timeout` seconds."""
+        return self.wait_until(lambda view: any(map(_has_ended, view["queries"])), timeout)
+
+    def wait_until(self, condition: Callable[[dict[str, Any]], bool], timeout: float | None = None) -> bool:
+        """Wait until the status meets a condition or the run has ended; False after `timeout` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            # A run that is suspended, or is just exiting, may answer the next time.
+            with suppress_retryable():
+                view = self.to_json()
+                if view["status"] not in _ACTIVE or condition(view):
+                    return True
+            left = _TICK_SECONDS if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(left, _TICK_SECONDS))
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Let the current batches commit, then stop. The next start resumes from there.
+
+        A batch that takes longer than `timeout` seconds is interrupted. By default, the limit is that of the run.
+        """
+        try:
+            self.client.stop(None, timeout)
+        except HeadwaterError as error:
+            # The process may exit before it has answered.
+            if error.problems[0].code != RUN_CONNECTION_LOST.code or not self.wait(_EXIT_SECONDS):
+                raise
+
+    def sql(self, query: str, *, max_rows: int = 1_000, timeout: float = 10.0) -> SqlResult:
+        """The first rows of a SQL query over the tables of `memory` sinks, and of sinks that can be read back.
+
+        Iterate over the result to get each row as a dictionary.
+        """
+        found = self.client.sql(query, max_rows, timeout)
+        columns = tuple((str(each["name"]), str(each["type"])) for each in found["columns"])
+        return SqlResult(columns, tuple(map(tuple, found["rows"])), bool(found["truncated"]))
+
+    def events(
+        self,
+        *,
+        since: datetime | None = None,
+        query: str | None = None,
+        follow: threading.Event | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The stored events of this run, or those of every run `since` a time, oldest first; no batches.
+
+        With `follow`, later events are added as they are stored, until that is set.
+        """
+        ms = None if since is None else int(since.timestamp() * 1_000)
+        with History(self._directory.history) as history:
+            run_id = self._id if since is None else None
+            after = history.newest_seq()
+            for each in history.events(since=ms, query=query, run_id=run_id):
+                after = max(after, each.seq)
+                yield each.to_json()
+            if follow is not None:
+                for each in history.follow(follow, after, query=query):
+                    yield each.to_json()
+
+    def logs(
+        self, names: Iterable[str] = (), *, lines: int = 100, follow: threading.Event | None = None
+    ) -> Iterator[LogLine]:
+        """The last lines of the log files, or of those with these names, such as `spark.log`.
+
+        With `follow`, later lines are added until that is set.
+        """
+        files = (self._directory.spark_log, self._directory.failures_log)
+        wanted = tuple(names) or tuple(file.name for file in files)
+        stop = follow or threading.Event()
+        if follow is None:
+            stop.set()
+        return followed([file for file in files if file.name in wanted], lines, stop)
+
+    def raise_for_failure(self) -> None:
+        """Raise QueryFailedError if a query failed."""
+        failed = [each["problem"] for each in self.to_json()["queries"] if each["status"] == "failed"]
+        problems = [problem_from_json(each) for each in failed if each]
+        if problems:
+            raise QueryFailedError.of(problems)
+
+    def __repr__(self) -> str:
+        found = self.to_json()
+        queries = ", ".join(f"{each['query']}: {each['status']}" for each in found["queries"])
+        return f"<RemoteRun {self.id}, {found['status']}: {queries}>"
+
+
+class suppress_retryable(suppress):  # noqa: N801 - used like `contextlib.suppress`
+    """Ignore a HeadwaterError if a retry can succeed."""
+
+    def __init__(self) -> None:
+        super().__init__(HeadwaterError)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        return isinstance(error, HeadwaterError) and error.retryable
+
+
+def connect(run: str | Path) -> RemoteRun:
+    """The last run of a pipeline file (`pipeline.yml`, `pipeline.py:name`) or of a run directory.
+
+    It may run in any process of this machine, or have ended: its status then comes from its history. UsageError
+    if there is no such run.
+    """
+    return RemoteRun(run_directory_of(run))
+
+
+def select(run: str | None = None) -> RemoteRun:
+    """The given run; without one, that of `./.headwater` or the only active run on this machine."""
+    if run is not None:
+        return connect(run)
+    if _is_run_dir(Path(_DEFAULT_DIR)):
+        return RemoteRun(_DEFAULT_DIR)
+    active = [each for each in registered_runs() if each.active]
+    if not active:
+        raise UsageError(RUN_NOT_SELECTED.at(None))
+    if len(active) > 1:
+        directories = [each.run_dir for each in active]
+        raise UsageError(RUN_AMBIGUOUS.at(None, runs=quoted(directories), first=directories[0]))
+    return RemoteRun(active[0].run_dir)
+
+
+def list_runs() -> list[dict[str, Any]]:
+    """The status of the last run of each run directory that this user has used: active runs first."""
+    return [_listed(each) for each in registered_runs()]
+
+
+def is_critical(view: Mapping[str, Any]) -> bool:
+    """Whether a run needs attention: a query failed, an alert is critical, or the run died or hangs."""
+    return view["health"] == "critical" or view["status"] in (KILLED, UNRESPONSIVE, "failed")
+
+
+def run_directory_of(run: str | Path) -> Path:
+    """The run directory of a pipeline file, or the given run directory or the one in a directory."""
+    path = Path(run)
+    if path.is_dir():
+        found = next(filter(_is_run_dir, (path, path / _DEFAULT_DIR)), None)
+    else:
+        found = _directory_of_file(str(run))
+    if found is None:
+        raise UsageError(RUN_DIR_NOT_FOUND.at(None, path=str(run)))
+    return found
+
+
+def _directory_of_file(run: str) -> Path | None:
+    file = run.rpartition(":")[0] if ".py:" in run else run
+    if Path(file).suffix not in (".yml", ".yaml", ".py"):
+        return None
+    # Loading a file takes a moment that `status` without a file does not need.
+    from headwater.engine.pipeline_file import load
+
+    try:
+        return load(run, reads=False).run_dir
+    except PipelineError:
+        # The file was changed or deleted since the start, or this terminal lacks its variables.
+        file = os.path.abspath(file)
+        registered = next((each for each in registered_runs() if each.file == file), None)
+        if registered is None:
+            raise
+        return Path(registered.run_dir)
+
+
+def _is_run_dir(path: Path) -> bool:
+    run = RunDirectory(path)
+    return any(file.is_file() for file in (run.pipeline, run.control, run.history))
+
+
+def _latest(client: RunClient, directory: RunDirectory) -> dict[str, Any]:
+    """The status of the active run, or of the last one."""
+    with suppress(RunNotActiveError):
+        return client.status()
+    registered, stored = find(directory.path), _stored(directory)
+    endpoint = client.endpoint
+    if registered and (stored is None or (registered.active and registered.run_id != stored["run_id"])):
+        # It has no history yet, or none at all.
+        return _empty(registered, _status_of(registered))
+    if stored is None:
+        raise UsageError(RUN_NOT_FOUND.at(None, directory=str(directory.path)))
+    # Its socket may be gone for a moment while it exits.
+    alive = bool(endpoint and endpoint.run_id == stored["run_id"] and endpoint.alive)
+    return stored if alive or (registered and registered.active) else _ended(stored)
+
+
+def _stored(directory: RunDirectory, run_id: str | None = None) -> dict[str, Any] | None:
+    if not directory.history.exists():
+        return None
+    with History(directory.history) as history:
+        return history.status(run_id)
+
+
+def _status_of(run: RegisteredRun) -> str:
+    if run.active:
+        return "starting"
+    return "failed" if run.ended_at else KILLED
+
+
+def _ended(view: dict[str, Any]) -> dict[str, Any]:
+    """The status of a run that is not active: it was killed if it did not record its end."""
+    if view["ended_at"] is not None:
+        return view
+    queries = [
+        each if _has_ended(each) else {**each, "status": KILLED, "health": "critical"}
+        for each in view["queries"]
+    ]
+    return {**view, "status": KILLED, "health": "critical", "queries": queries}
+
+
+def _has_ended(query: Mapping[str, Any]) -> bool:
+    return query["status"] in _ENDED
+
+
+def _empty(run: RegisteredRun, status: str) -> dict[str, Any]:
+    """The status of a run without a history."""
+    view = RunView()
+    view.run_id, view.pipeline, view.run_dir = run.run_id, run.pipeline, run.run_dir
+    view.started_at, view.ended_at = run.started_at, run.ended_at
+    health = "ok" if status == "starting" else "critical"
+    return {**view.to_json(), "status": status, "health": health}
+
+
+def _listed(run: RegisteredRun) -> dict[str, Any]:
+    directory = RunDirectory(Path(run.run_dir))
+    try:
+        return _latest(RunClient(directory.path, _LIST_SECONDS), directory)
+    except HeadwaterError as error:
+        # One run that hangs must not hide the others.
+        known = _stored(directory) or _empty(run, UNRESPONSIVE)
+        status = UNRESPONSIVE if error.problems[0].code == RUN_UNRESPONSIVE.code else known["status"]
+        return {**known, "status": status, "health": "critical"}

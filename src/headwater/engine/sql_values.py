@@ -1,0 +1,117 @@
+"""The rows of a query as plain JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CalendarIntervalType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    FractionalType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+)
+
+# Python has no values for some of them.
+_INTERVALS = (CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
+Converter = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """The rows of a query, with values of JSON."""
+
+    columns: tuple[tuple[str, str], ...]
+    """The name and the Spark type of each column."""
+    rows: tuple[tuple[Any, ...], ...]
+    truncated: bool
+    """Whether the query has more rows."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that a client receives."""
+        return {
+            "columns": [{"name": name, "type": type_} for name, type_ in self.columns],
+            "rows": [list(row) for row in self.rows],
+            "truncated": self.truncated,
+        }
+
+
+def first_rows(frame: DataFrame, count: int, max_bytes: int) -> SqlResult | None:
+    """The first rows of a DataFrame; None if they have more bytes than that as JSON."""
+    fields = frame.schema.fields
+    # Columns of a query can have the same name.
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(fields))))
+    shown = (
+        numbered[name].cast("string") if isinstance(field.dataType, _INTERVALS) else numbered[name]
+        for name, field in zip(numbered.columns, fields, strict=True)
+    )
+    collected = numbered.select(*shown).limit(count + 1).collect()
+    converters = [_converter(field.dataType) for field in fields]
+    rows, size = list[tuple[Any, ...]](), 0
+    for row in collected[:count]:
+        rows.append(tuple(convert(value) for convert, value in zip(converters, row, strict=True)))
+        size += len(json.dumps(rows[-1], ensure_ascii=False).encode())
+        if size > max_bytes:
+            return None
+    columns = tuple((field.name, field.dataType.simpleString()) for field in fields)
+    return SqlResult(columns, tuple(rows), len(collected) > count)
+
+
+def _converter(type_: DataType) -> Converter:
+    """What makes JSON of the values of a type, which can be null."""
+    convert = _of_values(type_)
+    return lambda value: None if value is None else convert(value)
+
+
+def _of_values(type_: DataType) -> Converter:
+    match type_:
+        case ArrayType():
+            item = _converter(type_.elementType)
+            return lambda value: [item(each) for each in value]
+        case MapType():
+            key, item = _converter(type_.keyType), _converter(type_.valueType)
+            return lambda value: {_text(key(name)): item(each) for name, each in value.items()}
+        case StructType():
+            parts = [(field.name, _converter(field.dataType)) for field in type_.fields]
+            return lambda value: {
+                name: convert(each) for (name, convert), each in zip(parts, value, strict=True)
+            }
+        case DecimalType():
+            return lambda value: format(value, "f")
+        case FractionalType():
+            return lambda value: value if math.isfinite(value) else _named(value)
+        case BinaryType():
+            return lambda value: b64encode(value).decode()
+        case TimestampType():
+            return lambda value: value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        case DateType() | TimestampNTZType():
+            return lambda value: value.isoformat()
+        case VariantType():
+            return lambda value: json.loads(value.toJson())
+    return lambda value: value if isinstance(value, str | int) else str(value)
+
+
+def _named(number: float) -> str:
+    """A number that JSON does not have, as Spark's JSON writes it."""
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _text(key: Any) -> str:
+    """The key of a map; JSON has only texts there."""
+    return key if isinstance(key, str) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,1 @@
+"""The stored events of runs, their health and their metrics; readable while a run writes."""

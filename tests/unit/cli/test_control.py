@@ -1,0 +1,275 @@
+"""The commands for runs in other processes, with their output. `FakeHost` stands for the runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headwater.cli import control_views as views
+from headwater.control.registry import mark_ended, register
+from headwater.events import QueryStatus
+from headwater.events.kinds import Alert, QueryTerminated
+from tests.unit.cli.conftest import Headwater
+from tests.unit.control.runs import AT, PROBLEM, finished, record, serving, started
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+def running(run_dir: Path) -> str:
+    return f"""\
+orders: running since 2026-01-31T12:00:00Z (run r1, {run_dir})
+  query   status   since                 batch  rows in  rows out  lag  restarts  health
+  by_day  running  2026-01-31T12:00:00Z      0    1,204        10   30         0  ok
+"""
+
+
+ALERT = Alert(
+    at=AT,
+    query="by_day",
+    alert="falling_behind",
+    severity="critical",
+    active=True,
+    code="HW-FALLING-BEHIND",
+    message="It is falling behind.",
+    hint="Add cores.",
+)
+
+
+def test_the_status_of_a_run(headwater: Headwater, run_dir: Path) -> None:
+    with serving(run_dir) as (host, _):
+        answer = headwater("status", run_dir, "--check")
+        assert (answer.code, answer.out, answer.err) == (0, running(run_dir), "")
+        assert headwater("status", run_dir, "--json").json == host.view.to_json()
+
+
+def test_the_status_of_a_query(headwater: Headwater, run_dir: Path) -> None:
+    with serving(run_dir) as (host, _):
+        host.view.apply(QueryTerminated(at=AT, query="by_day", status=QueryStatus.FAILED, problem=PROBLEM))
+        host.view.apply(ALERT)
+        host.view.queries["by_day"].idle_inputs = ({"message": "Source `views` has no rows."},)
+        host.view.queries["by_day"].waiting_files = {"/in": 2}
+        answer = headwater("status", run_dir, "--query", "by_day")
+        assert (answer.code, answer.err) == (0, "")
+        assert (
+            answer.out
+            == f"""\
+Query by_day of pipeline orders
+  id            i1
+  run id        q1
+  status        failed since 2026-01-31T12:00:00Z
+  health        critical
+  sink          files, append mode, trigger every 10 seconds
+  guarantee     exactly-once
+  checkpoint
+  restarts      0
+  rows          1,204 in, 10 out, 3 late in deduplication
+  last batch    0 at 2026-01-31T12:00:00Z, 412 ms, 1,204 rows in, 10 out
+                addBatch 300 ms, queryPlanning 100 ms
+  source        clicks: 1,204 rows in the last batch, lag 30 rows
+                offset {{"clicks": {{"0": 70}}}}
+  backlog       2 files in /in
+  watermark     2026-01-31T11:50:00Z
+                Source `views` has no rows.
+  state         dedupe: 10 rows, 3.0 KiB
+  last failure  2026-01-31T12:00:00Z HW-CONNECTION-FAILED {PROBLEM.message}
+                {PROBLEM.hint}
+  alert         critical HW-FALLING-BEHIND It is falling behind.
+                Add cores.
+"""
+        )
+        assert headwater("status", run_dir, "--query", "by_day", "--json").json["query"] == "by_day"
+
+
+def test_the_runs_on_this_machine(headwater: Headwater, tmp_path: Path, run_dir: Path) -> None:
+    assert headwater("status").out == "No runs are recorded on this machine.\n"
+    ended = tmp_path / "ended"
+    record(ended, started(ended, "r0") + finished("r0", QueryStatus.FAILED))
+    register(ended, "orders", "r0")
+    mark_ended(ended, "r0")
+    with serving(run_dir):
+        register(run_dir, "orders", "r1")
+        answer = headwater("status")
+        assert answer.out == (
+            running(run_dir)
+            + f"""
+orders: failed at 2026-01-31T12:00:00Z (run r0, {ended})
+  query   status  since                 batch  rows in  rows out  lag  restarts  health
+  by_day  failed  2026-01-31T12:00:00Z      0    1,204        10   30         0  critical
+  by_day: HW-CONNECTION-FAILED {PROBLEM.message}
+"""
+        )
+        found = headwater("status", "--json").json
+        assert (found["version"], [run["run_id"] for run in found["runs"]]) == (1, ["r1", "r0"])
+        assert headwater("status", "--check").code == 1
+        assert headwater("status", run_dir, "--check").code == 0
+
+
+def test_check_fails_for_a_critical_alert_and_a_killed_run(headwater: Headwater, run_dir: Path) -> None:
+    with serving(run_dir) as (host, _):
+        host.view.apply(ALERT)
+        answer = headwater("status", run_dir, "--check")
+        assert answer.code == 1
+        assert answer.out.splitlines()[-1] == ("  by_day: critical HW-FALLING-BEHIND It is falling behind.")
+        assert headwater("status", run_dir, "--query", "by_day", "--check").code == 1
+        assert headwater("status", run_dir).code == 0
+    record(run_dir, started(run_dir))
+    answer = headwater("status", run_dir, "--check")
+    assert (answer.code, answer.out.splitlines()[0]) == (1, f"orders: killed (run r1, {run_dir})")
+
+
+def test_stop_and_restart(headwater: Headwater, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir.mkdir()
+    monkeypatch.chdir(run_dir.parent)
+    here = run_dir.parent / ".headwater"
+    with serving(here) as (host, _):
+        assert headwater("restart", "by_day").out == "Restarted query by_day.\n"
+        assert headwater("stop", "by_day", "--timeout", "2s").out == "Stopped query by_day.\n"
+        assert headwater("stop", "./.headwater", "i1", "--json").json["status"] == "stopped"
+        assert headwater("stop", ".headwater").out == "Stopped the run.\n"
+        assert headwater("stop", "--json").json["status"] == "stopped"
+        assert host.asked == [
+            ("restart", "by_day"),
+            ("stop", "by_day", 2.0),
+            ("stop", "by_day", None),
+            ("stop", None, None),
+            ("stop", None, None),
+        ]
+
+
+def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path) -> None:
+    for command in (("stop",), ("wait",), ("events",), ("logs",), ("restart", "q"), ("sql", "SELECT 1")):
+        answer = headwater(*command, "--json")
+        assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-RUN-NOT-SELECTED")
+    assert headwater("restart").code == headwater("sql").code == 2
+    with serving(tmp_path / ".headwater"):
+        answer = headwater("stop", "by_dya", "--json")
+        assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-QUERY-NOT-FOUND")
+
+
+@pytest.mark.parametrize(("status", "code"), [(QueryStatus.STOPPED, 0), (QueryStatus.FAILED, 1)])
+def test_wait(headwater: Headwater, run_dir: Path, status: QueryStatus, code: int) -> None:
+    with serving(run_dir) as (host, _):
+        late = headwater("wait", run_dir, "--timeout", "10ms")
+        assert (late.code, late.out) == (124, running(run_dir))
+        host.view.apply(finished(status=status)[0])
+        assert headwater("wait", run_dir, "--any").code == code
+        assert headwater("wait", run_dir, "by_day").code == code
+        assert headwater("wait", run_dir, "--timeout", "10ms").code == 124
+    record(run_dir, started(run_dir) + finished(status=status))
+    answer = headwater("wait", run_dir, "--json")
+    assert (answer.code, answer.json["exit_code"]) == (code, code)
+    assert headwater("wait", run_dir, "by_day", "--any").code == 2
+
+
+def test_logs(headwater: Headwater, run_dir: Path) -> None:
+    record(run_dir, started(run_dir) + finished())
+    (run_dir / "logs").mkdir()
+    (run_dir / "logs" / "spark.log").write_text("a\nb\n")
+    (run_dir / "logs" / "failures.log").write_text("c\n")
+    answer = headwater("logs", run_dir)
+    assert (answer.code, answer.out) == (0, "==> spark.log <==\na\nb\n\n==> failures.log <==\nc\n")
+    assert headwater("logs", run_dir, "--file", "spark", "-n", 1).out == "==> spark.log <==\nb\n"
+    assert headwater("logs", run_dir, "--file", "failures", "--json").json == {
+        "file": "failures.log",
+        "line": "c",
+    }
+    assert headwater("logs", run_dir, "--file", "java").code == 2
+
+
+def test_events(headwater: Headwater, run_dir: Path) -> None:
+    record(run_dir, [*started(run_dir), ALERT, *finished(status=QueryStatus.FAILED)])
+    answer = headwater("events", run_dir, "--query", "by_day")
+    assert (answer.code, answer.err) == (0, "")
+    alert = answer.out.splitlines()[1]
+    assert answer.out.splitlines()[::2] == [
+        f"{AT} by_day: started (id i1)",
+        f"{AT} by_day: failed: HW-CONNECTION-FAILED {PROBLEM.message}",
+    ]
+    assert alert.startswith(f"{AT} by_day: ")
+    assert "HW-FALLING-BEHIND It is falling behind." in alert
+    plain = {"event": "query_idle", "at": AT, "query": "by_day"}
+    assert [views._plain(each) for each in (plain, {"event": "new_kind"}, {**plain, "code": "A"})] == [
+        "by_day: idle",
+        "new kind",
+        "by_day: idle: A",
+    ]
+    lines = headwater("events", run_dir, "--json").out.splitlines()
+    assert [json.loads(line)["event"] for line in lines] == [
+        "run_started",
+        "query_started",
+        "alert",
+        "query_terminated",
+        "run_finished",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "count"), [("2026-01-31T12:00:00Z", 4), ("2026-01-31T12:00:01", 0), ("1 second", 0)]
+)
+def test_events_since_a_time(headwater: Headwater, run_dir: Path, since: str, count: int) -> None:
+    record(run_dir, started(run_dir) + finished())
+    answer = headwater("events", run_dir, "--since", since, "--json")
+    assert (answer.code, len(answer.out.splitlines())) == (0, count)
+
+
+def test_an_invalid_time(headwater: Headwater, run_dir: Path) -> None:
+    answer = headwater("events", run_dir, "--since", "yesterday", "--json")
+    assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-SINCE-INVALID")
+
+
+def test_sql(headwater: Headwater, run_dir: Path) -> None:
+    with serving(run_dir) as (host, _):
+        answer = headwater("sql", run_dir, "SELECT 1")
+        assert (answer.code, answer.out) == (
+            0,
+            "shop   total\nnorth   12.0\na\\nb    NULL\n(2 rows)\n",
+        )
+        first = headwater("sql", run_dir, "SELECT 1", "--max-rows", 1, "--timeout", "2s")
+        assert first.out == "shop   total\nnorth   12.0\n(1 row)\n"
+        assert first.err == "Showing the first 1 row; set --max-rows for more.\n"
+        assert headwater("sql", run_dir, "SELECT 1", "--csv").out == ('shop,total\nnorth,12.0\n"a\nb",\n')
+        found = headwater("sql", run_dir, "SELECT 1", "--json").json
+        assert (found["rows"], found["truncated"]) == ([["north", 12.0], ["a\nb", None]], False)
+        assert host.asked[1] == ("sql", "SELECT 1", 1, 2.0)
+        assert headwater("sql", run_dir, "SELECT 1", "--csv", "--json").code == 2
+
+
+def test_a_status_that_is_refreshed(headwater: Headwater, run_dir: Path) -> None:
+    """Elsewhere than on a terminal, each status follows the one before, until Ctrl-C."""
+    program = "from headwater.cli.main import main; main()"
+    with serving(run_dir) as (host, _):
+        command = [sys.executable, "-c", program, "status", str(run_dir), "--watch", "--check"]
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
+        ) as process:
+            assert process.stdout
+            assert process.stderr
+            expected = [*running(run_dir).splitlines(), ""]
+            for _ in range(2):
+                found = [process.stdout.readline().decode().rstrip("\n") for _ in expected]
+                assert found == expected
+            host.view.apply(ALERT)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 1
+            assert process.stderr.read() == b""
+
+
+def test_the_size_of_state() -> None:
+    sizes = (0, 1_023, 1_024, 1_572_864, 5 * 1_024**4)
+    assert [views._size(size) for size in sizes] == ["0 B", "1,023 B", "1.0 KiB", "1.5 MiB", "5.0 TiB"]

@@ -1,0 +1,130 @@
+"""Which pipeline starts the process of Spark again, when several have lost it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
+
+from headwater.engine import session
+from headwater.errors import SetupError
+from headwater.runtime import application
+from headwater.runtime.application import Application
+from headwater.runtime.scope import RunOptions
+from headwater.values.processes import process_start_time
+
+
+class Processes:
+    """Stands in for the processes of Spark; `running` is the one that sessions are in."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.running: Any = None
+        self.refuses = False
+
+    def connect(self, spec: Any, launched: object, stdout: object) -> Any:
+        if self.refuses:
+            raise OSError("no memory")
+        owned = self.running is None
+        if owned:
+            self.started += 1
+            self.running = SimpleNamespace(pid=os.getpid(), start_time=process_start_time(os.getpid()))
+        jvm = MagicMock(owned=owned, pid=self.running.pid, start_time=self.running.start_time)
+        jvm.kill.side_effect = self.kill
+        return SimpleNamespace(jvm=jvm)
+
+    def kill(self) -> None:
+        self.running = None
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    found = Processes()
+    monkeypatch.setattr(application, "launch_spark", MagicMock())
+    monkeypatch.setattr(application, "_connected", found.connect)
+    return found
+
+
+def pipeline(name: str) -> Any:
+    return SimpleNamespace(name="orders", run_dir=Path(name))
+
+
+def with_spec(call: Callable[..., object], spec: Any) -> None:
+    call(spec, RunOptions(), lambda event: None, lambda line: None)
+
+
+def test_two_pipelines_that_lost_spark_start_it_once(processes: Processes) -> None:
+    # They may have the same name: their run directories tell them apart.
+    it, first, second = Application(), pipeline("a"), pipeline("b")
+    for spec in (first, second):
+        with_spec(it.open, spec)
+    assert (processes.started, it.lives(first), it.lives(second)) == (1, True, True)
+    with_spec(it.reopen, second)
+    assert (processes.started, it.lives(first), it.lives(second)) == (2, False, True)
+    with_spec(it.reopen, first)
+    assert (processes.started, it.lives(first), it.lives(second)) == (2, True, True)
+
+
+def test_the_other_pipeline_starts_a_spark_that_died_meanwhile(processes: Processes) -> None:
+    it, first, second = Application(), pipeline("a"), pipeline("b")
+    for spec in (first, second):
+        with_spec(it.open, spec)
+    with_spec(it.reopen, first)
+    # The new one is dead before the second pipeline has a session in it, and the first one has ended.
+    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
+    assert not it.lives(first)
+    with_spec(it.reopen, second)
+    assert (processes.started, it.lives(second)) == (3, True)
+
+
+def test_a_pipeline_does_not_live_in_a_spark_that_did_not_start(processes: Processes) -> None:
+    it, spec = Application(), pipeline("a")
+    with_spec(it.open, spec)
+    processes.refuses = True
+    with pytest.raises(OSError, match="no memory"):
+        with_spec(it.reopen, spec)
+    assert not it.lives(spec)
+    processes.refuses = False
+    with_spec(it.reopen, spec)
+    assert (processes.started, it.lives(spec)) == (2, True)
+
+
+def test_a_spark_of_other_code_after_the_own_one_ended_is_not_restarted(processes: Processes) -> None:
+    it, spec = Application(), pipeline("a")
+    with_spec(it.open, spec)
+    assert it.can_restart
+    # A start that fails stops the process; the notebook then starts one.
+    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
+    with_spec(it.open, spec)
+    assert (processes.started, it.can_restart, it.lives(spec)) == (1, False, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), SetupError),
+        (Py4JError("Answer from Java side is empty"), SetupError),
+        (AnalysisException("[INVALID_CONF_VALUE] no such value"), AnalysisException),
+    ],
+)
+def test_a_spark_that_dies_right_after_its_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, raised: type[Exception]
+) -> None:
+    monkeypatch.setattr(application, "launch_spark", MagicMock())
+    monkeypatch.setattr(session, "connect", MagicMock(side_effect=error))
+    with pytest.raises(raised) as caught:
+        with_spec(Application().open, pipeline(str(tmp_path)))
+    if isinstance(caught.value, SetupError):
+        (problem,) = caught.value.problems
+        assert (problem.code, problem.params["log"]) == (
+            "HW-JVM-START-FAILED",
+            str(tmp_path / "logs/spark.log"),
+        )
+        assert problem.detail == f"{type(error).__name__}: {error}"
