@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
+from headwater.engine.launch import OWN_QUERY_FAILS
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.spark.jvm_log import LOG
@@ -16,7 +17,9 @@ from tests.short_lives import PATIENT, ROOM, java_options
 STEP_BY_STEP = {"spark.sql.codegen.wholeStage": "false"}
 """For many queries over a few rows: a tenth of the time would go into compiling code for whole stages."""
 SHOWN = 60
-"""Lines: the end of Spark's log and the head of Java's error file say why a JVM is gone."""
+"""Lines of Spark's log and of Java's error file that say why a JVM is gone."""
+LAST_ERROR = "SparkUncaughtExceptionHandler"
+"""The logger of the error that ended the JVM; what follows in the log are its consequences."""
 
 
 @contextmanager
@@ -31,6 +34,8 @@ def shared_context(
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **PATIENT,
+        # As in a run: a fatal error of a task, such as a stack overflow, fails its query and not the JVM.
+        **OWN_QUERY_FAILS,
         **more,
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f'{java_options()} {ROOM} "-XX:ErrorFile={error_file}"',
@@ -43,7 +48,9 @@ def shared_context(
         jvm.stop()
         if code is not None:
             # Raised, not printed: pytest shows it whole, however it captures what is printed.
-            log, native = _lines(folder / LOG)[-SHOWN:], _lines(error_file)[:SHOWN]
+            log, native = _lines(folder / LOG), _lines(error_file)[:SHOWN]
+            first = next((number for number, line in enumerate(log) if LAST_ERROR in line), -SHOWN)
+            log = log[first:][:SHOWN]
             raise RuntimeError("\n".join([f"the JVM ended by itself (exit code {code}):", *log, *native]))
 
 

@@ -31,7 +31,7 @@ JARS = "spark.jars"
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
 EXTENSIONS = "spark.sql.extensions"
-_OWN_QUERY_FAILS = {"spark.executor.killOnFatalError.depth": "0"}
+OWN_QUERY_FAILS = {"spark.executor.killOnFatalError.depth": "0"}
 """A task that runs out of memory fails its query. By default, Spark ends the process, and all queries with it."""
 
 
@@ -142,7 +142,7 @@ def context_settings(spec: PipelineSpec, given: Mapping[str, str], jars: tuple[s
     with_jars = {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
     return {
         "spark.app.name": f"headwater {spec.name}",
-        **_OWN_QUERY_FAILS,
+        **OWN_QUERY_FAILS,
         **default,
         **given,
         FAIR: "FAIR",
