@@ -33,14 +33,19 @@ from headwater.values.processes import process_start_time
 
 _STOP_SECONDS = 30.0
 _PACKAGES = (
+    "headwater.queries",
     "java.lang",
     "java.util",
+    "org.apache.hadoop.conf",
+    "org.apache.hadoop.fs",
     "org.apache.spark.api.python",
     "org.apache.spark.sql.catalyst.analysis",
+    "org.apache.spark.sql.catalyst.expressions",
     "org.apache.spark.sql.catalyst.optimizer",
     "org.apache.spark.sql.catalyst.plans.logical",
     "org.apache.spark.sql.catalyst.plans.physical",
     "org.apache.spark.sql.catalyst.planning",
+    "org.apache.spark.sql.catalyst.trees",
     "org.apache.spark.sql.classic",
     "org.apache.spark.sql.execution.datasources",
     "org.apache.spark.sql.execution.streaming",
@@ -114,9 +119,11 @@ def start_context(
     log = log_folder / LOG
     if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
+        _name_packages(SparkContext._jvm)
         return Jvm(_make_context(SparkContext._gateway, settings, log, started=False), owned=False)
     process = launched or launch(settings, java=java, log_folder=log_folder, stdout=stdout)
     connection = _connect(process)
+    _name_packages(connection.gateway.jvm)
     try:
         with _loaded_sql(connection.gateway):
             context = _make_context(connection.gateway, settings, log, started=True)
@@ -214,7 +221,6 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path, *, start
     try:
         with _environ(python), _kept_interrupt_handler():
             context = SparkContext(conf=conf, gateway=gateway)
-            _name_packages(context._jvm)
             prevent_search(context)
     except (Py4JError, PySparkRuntimeError) as error:
         problem = environment.SPARK_START_FAILED.at(master=master, reason=_first_line(error), log=str(log))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -92,9 +93,6 @@ _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false
 LOOPBACK = "127.0.0.1"
 _ANSWER = "connection"
 _LOOK_SECONDS = 0.01
-# For the small JVM in which Spark's shell script works out the command line of the real one.
-# No collector: Java does not start with two, and JAVA_TOOL_OPTIONS may name one.
-_LAUNCHER_OPTIONS = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
@@ -244,7 +242,7 @@ def jvm_environment(
         "JAVA_HOME": str(java.home),
         # Otherwise, Spark's script starts a Python to find it.
         "SPARK_HOME": str(home),
-        "SPARK_LAUNCHER_OPTS": f"{_LAUNCHER_OPTIONS} {environ.get('SPARK_LAUNCHER_OPTS', '')}".strip(),
+        "SPARK_LAUNCHER_OPTS": f"{_launcher_options(home)} {environ.get('SPARK_LAUNCHER_OPTS', '')}".strip(),
         "SPARK_CONNECT_MODE": "0",
         # Spark runs small Python programs next to the driver, in client mode on this machine. Users often
         # set this to `jupyter`.
@@ -255,6 +253,17 @@ def jvm_environment(
         # Without this Spark looks the machine's own name up, which fails on some laptops when offline.
         changes["SPARK_LOCAL_IP"] = environ.get("SPARK_LOCAL_IP", LOOPBACK)
     return {**environ, **changes}
+
+
+def _launcher_options(home: Path) -> str:
+    """Options for the small JVM in which Spark's shell script computes the command line of the real one.
+
+    No collector: Java does not start with two, and JAVA_TOOL_OPTIONS may name one. With its jar on the boot class
+    path, this JVM does not search all of Spark's jars. The shell splits the options at spaces.
+    """
+    (jar, *_) = (*(home / "jars").glob("spark-launcher_*.jar"), None)
+    boot = [f"-Xbootclasspath/a:{jar}"] if jar is not None and not re.search(r"\s", str(jar)) else []
+    return " ".join(["-XX:TieredStopAtLevel=1", *boot])
 
 
 def _child_environment(

@@ -122,3 +122,15 @@ def test_the_user_may_choose_a_collector(tmp_path: Path) -> None:
     environ = jvm_environment({}, java, tmp_path, {"SPARK_LAUNCHER_OPTS": "-XX:+UseG1GC"})
     # Java does not start with two.
     assert environ["SPARK_LAUNCHER_OPTS"].count("-XX:+Use") == 1
+
+
+@pytest.mark.parametrize(("home", "used"), [("spark", True), ("my spark", False)])
+def test_the_launcher_finds_its_class_without_a_search_unless_the_shell_would_split_the_path(
+    tmp_path: Path, home: str, used: bool
+) -> None:
+    jar = tmp_path / home / "jars" / "spark-launcher_2.13-4.1.4.jar"
+    jar.parent.mkdir(parents=True)
+    jar.touch()
+    java = Java(tmp_path, tmp_path / "bin" / "java", 17, "JAVA_HOME")
+    options = jvm_environment({}, java, tmp_path / home, {})["SPARK_LAUNCHER_OPTS"]
+    assert (f"-Xbootclasspath/a:{jar}" in options) is used
