@@ -25,6 +25,9 @@ final class RawLocalFiles extends RawLocalFileSystem {
   /** The attribute with all permission bits; POSIX attributes have no sticky bit. */
   private static final String MODE = "unix:mode";
 
+  /** The bits that Hadoop reads from {@code ls}. */
+  private static final int PERMISSIONS = 01777;
+
   @Override
   public void setPermission(Path path, FsPermission permission) throws IOException {
     try {
@@ -66,13 +69,28 @@ final class RawLocalFiles extends RawLocalFileSystem {
     }
   }
 
+  /** The target as the link contains it; FileContext asks for it when it resolves a path. */
+  @Override
+  public Path getLinkTarget(Path path) throws IOException {
+    try {
+      java.nio.file.Path file = local(path);
+      if (Files.isSymbolicLink(file)) {
+        return new Path(Files.readSymbolicLink(file).toString());
+      }
+      // Fails: it is no link.
+      return status(path).getSymlink();
+    } catch (InvalidPathException unnamed) {
+      return super.getLinkTarget(path);
+    }
+  }
+
   private LocalStatus status(Path path, LinkOption... options) throws IOException {
     java.nio.file.Path file = local(path);
     try {
       PosixFileAttributes found =
           (PosixFileAttributes) Files.readAttributes(file, PosixFileAttributes.class, options);
       Path qualified = new Path(file.toString()).makeQualified(getUri(), getWorkingDirectory());
-      return new LocalStatus(found, getDefaultBlockSize(path), qualified);
+      return new LocalStatus(found, file, options, getDefaultBlockSize(path), qualified);
     } catch (FileSystemException problem) {
       // For Hadoop, a link that leads nowhere or a path through a file does not exist, for whatever reason.
       throw file.toFile().exists() ? problem : notFound(path, problem);
@@ -89,13 +107,16 @@ final class RawLocalFiles extends RawLocalFileSystem {
     return problem;
   }
 
-  /** The status of a file; the names of its owner and group are looked up when they are asked for. */
+  /** The status of a file; its sticky bit and the names of its owner and group are read when they are asked for. */
   private static final class LocalStatus extends FileStatus {
     private static final long serialVersionUID = 1L;
 
     private transient PosixFileAttributes attributes;
+    private transient java.nio.file.Path file;
+    private transient LinkOption[] options;
 
-    LocalStatus(PosixFileAttributes found, long blockSize, Path path) {
+    LocalStatus(
+        PosixFileAttributes found, java.nio.file.Path file, LinkOption[] options, long blockSize, Path path) {
       super(
           found.isSymbolicLink() ? 0 : found.size(),
           found.isDirectory(),
@@ -108,6 +129,14 @@ final class RawLocalFiles extends RawLocalFileSystem {
           null,
           path);
       this.attributes = found;
+      this.file = file;
+      this.options = options;
+    }
+
+    @Override
+    public FsPermission getPermission() {
+      loadMode();
+      return super.getPermission();
     }
 
     @Override
@@ -128,6 +157,20 @@ final class RawLocalFiles extends RawLocalFileSystem {
         setOwner(attributes.owner().getName());
         setGroup(attributes.group().getName());
         attributes = null;
+      }
+    }
+
+    // Spark lists directories without asking for permissions, so a listing does not read each file twice.
+    synchronized void loadMode() {
+      if (file != null) {
+        try {
+          int mode = ((Integer) Files.getAttribute(file, MODE, options)).intValue();
+          setPermission(new FsPermission((short) (mode & PERMISSIONS)));
+        } catch (IOException gone) {
+          // The permissions stay those that were read with the rest.
+        } finally {
+          file = null;
+        }
       }
     }
 
