@@ -136,8 +136,8 @@ class Checker:
         return Sample(done.seconds, done.cpu_seconds)
 
     def reject(self, project: Path) -> None:
-        """Check a wrong project, which must not pass; the exit code of `headwater` for that is 1."""
-        done = run_command(self.command, project, environ=self.environ, codes=[1, 2])
+        """Check a wrong project, which must not pass; the exit code of `headwater` for that is 3."""
+        done = run_command(self.command, project, environ=self.environ, codes=[1, 2, 3])
         if "t4_E" not in done.output:
             raise JobFailed(f"{self.title} did not name the misspelled table:\n{done.output[-3000:]}")
 
