@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from headwater.events import Event
+from headwater.spark.output_rows import OutputRows
+from headwater.spark.private import java_frame, jvm_of
 from tests.pipelines import batches, feed, rows_of, run_to_its_end, write
 
 PIPELINE = """
@@ -124,3 +128,72 @@ def test_the_rows_of_every_batch_are_those_in_the_files(spark: SparkSession, tmp
         if "headwater" in (event.progress.get("observedMetrics") or {})
     }
     assert observed == OBSERVED
+
+
+def seconds_of(counter: OutputRows, batch: int) -> float:
+    """How long it takes to learn that the rows of a batch are unknown."""
+    began = time.monotonic()
+    assert counter.of("run", batch) is None
+    return time.monotonic() - began
+
+
+@pytest.fixture
+def counter(spark: SparkSession) -> OutputRows:
+    """One that receives only the events of the test."""
+    made = OutputRows(spark)
+    made.is_open = True
+    return made
+
+
+def ended(spark: SparkSession, body: str) -> Any:
+    """The end of a batch, as this Spark reports it; its plan is an `IncrementalExecution` with these methods."""
+    jvm: Any = jvm_of(spark)
+    of = java_frame(spark.range(3)).queryExecution()
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(
+        "package fake; public class IncrementalExecution extends org.apache.spark.sql.execution.QueryExecution {"
+        "  public IncrementalExecution(org.apache.spark.sql.execution.QueryExecution of) {"
+        "    super(of.sparkSession(), of.logical(), of.tracker(), of.mode(), of.shuffleCleanupMode(), false);"
+        f"  }} {body} }}"
+    )
+    kind = compiler.getClassLoader().loadClass("fake.IncrementalExecution")
+    event = jvm.org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd(1, 1, jvm.scala.Option.empty())
+    getattr(event, "qe_$eq")(kind.getConstructors()[0].newInstance(array_of(spark, of)))
+    return event
+
+
+def array_of(spark: SparkSession, item: Any) -> Any:
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    made = gateway.new_array(jvm_of(spark).java.lang.Object, 1)
+    made[0] = item
+    return made
+
+
+KNOWN = 'public String runId() { return "run"; } public long currentBatchId() { return 7L; }'
+BROKEN = (
+    "public org.apache.spark.sql.execution.SparkPlan executedPlan() { throw new IllegalStateException(); }"
+)
+
+
+def test_after_a_batch_without_a_number_nobody_waits(spark: SparkSession, counter: OutputRows) -> None:
+    assert seconds_of(counter, 0) >= 2
+    assert seconds_of(counter, 1) < 1
+    # Spark reports a number again, which was only late.
+    counter._counter.onOtherEvent(ended(spark, KNOWN))
+    assert counter.of("run", 7) == 0  # it was planned and not executed
+    assert seconds_of(counter, 8) >= 2
+
+
+def test_a_spark_that_does_not_name_the_batch_is_not_waited_for(
+    spark: SparkSession, counter: OutputRows
+) -> None:
+    counter._counter.onOtherEvent(ended(spark, ""))
+    assert seconds_of(counter, 7) < 1
+
+
+def test_a_plan_that_cannot_be_read_is_not_waited_for(spark: SparkSession, counter: OutputRows) -> None:
+    with pytest.raises(Exception, match="IllegalStateException"):
+        counter._counter.onOtherEvent(ended(spark, KNOWN + BROKEN))
+    assert seconds_of(counter, 7) < 1

@@ -40,6 +40,9 @@ public final class OutputRows extends SparkListener {
   private final Map<String, Long> found = new HashMap<String, Long>();
   private final ArrayDeque<String> order = new ArrayDeque<String>();
 
+  /** Whether the number of the last batch that was asked for did not arrive. */
+  private boolean missed;
+
   @Override
   public void onOtherEvent(SparkListenerEvent event) {
     if (!(event instanceof SparkListenerSQLExecutionEnd)) {
@@ -55,29 +58,53 @@ public final class OutputRows extends SparkListener {
     if (end.executionFailure().isDefined()) {
       return;
     }
+    String key;
     try {
       Object run = execution.getClass().getMethod("runId", new Class[0]).invoke(execution, new Object[0]);
       Object batch = execution.getClass().getMethod("currentBatchId", new Class[0]).invoke(execution, new Object[0]);
-      add(run + " " + batch, rowsOf(execution.executedPlan()));
+      key = run + " " + batch;
     } catch (ReflectiveOperationException missing) {
-      // This Spark has no such methods: the number is unknown.
+      // This Spark has no such methods: no number is ever known, so nobody should wait for one.
+      miss();
       return;
+    }
+    long rows = -1;
+    try {
+      rows = rowsOf(execution.executedPlan());
+    } finally {
+      // Also after an error, which Spark logs: the number is then unknown, and known to be so.
+      add(key, rows);
     }
   }
 
-  /** The number of rows of a batch, or -1 if it is not known after this time. */
+  /**
+   * The number of rows of a batch, or -1 if it is not known after this time.
+   *
+   * <p>After a batch whose number did not arrive, this waits for no other one until Spark reports a number again: the
+   * thread that waits delivers the events of all queries.
+   */
   public synchronized long of(String run, long batch, long millis) throws InterruptedException {
     String key = run + " " + batch;
     long deadline = System.currentTimeMillis() + millis;
     long left = millis;
-    while (!found.containsKey(key) && left > 0) {
+    while (!found.containsKey(key) && left > 0 && !missed) {
       wait(left);
       left = deadline - System.currentTimeMillis();
     }
-    return found.containsKey(key) ? ((Long) found.get(key)).longValue() : -1;
+    if (found.containsKey(key)) {
+      return ((Long) found.get(key)).longValue();
+    }
+    missed = missed || millis > 0;
+    return -1;
+  }
+
+  synchronized void miss() {
+    missed = true;
+    notifyAll();
   }
 
   synchronized void add(String key, long rows) {
+    missed = false;
     if (found.put(key, Long.valueOf(rows)) == null) {
       order.add(key);
     }
