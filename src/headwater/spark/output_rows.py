@@ -21,7 +21,16 @@ _KEEP_OR_COUNT = frozenset(
     {"Project", "SubqueryAlias", "View", "Filter", "EventTimeWatermark", "CollectMetrics"}
 )
 """Logical operators that keep every row, or whose physical operators count them."""
-_COUNT = frozenset({"Aggregate", "StreamingRelation", "StreamingRelationV2"})
+_COUNT = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "StreamingRelation",
+        "StreamingRelationV2",
+    }
+)
+"""Logical operators whose physical operators count the rows that they produce."""
 
 
 class OutputRows:
@@ -61,7 +70,7 @@ def output_rows(spark: SparkSession) -> OutputRows | None:
 
 
 def are_counted(frame: DataFrame) -> bool:
-    """Whether Spark's operators count the rows of this DataFrame; for others, such as a limit, use `observe`.
+    """Whether Spark's operators count the rows of this DataFrame; for others, such as `explode`, use `observe`.
 
     Spark plans a query with a subquery in a different way (adaptively), which hides the counts.
     """
@@ -69,6 +78,18 @@ def are_counted(frame: DataFrame) -> bool:
     patterns = jvm_of(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern
     if node.containsPattern(patterns.PLAN_EXPRESSION()):
         return False
+    return _is_counted(node, patterns)
+
+
+def _is_counted(node: JavaObject, patterns: JavaObject) -> bool:
     while kind_of(node) in _KEEP_OR_COUNT:
         (node,) = items_of(node.children())
+    if kind_of(node) == "Union":
+        return all(_is_counted(each, patterns) for each in items_of(node.children()))
+    if kind_of(node) == "GlobalLimit":
+        # With an order or, in the other output modes, an aggregation, Spark uses an operator without a count.
+        return not any(node.containsPattern(each) for each in (patterns.SORT(), patterns.AGGREGATE()))
+    if kind_of(node) == "Join":
+        # Spark plans a join with static rows adaptively, which hides the counts.
+        return all(bool(each.isStreaming()) for each in items_of(node.children()))
     return kind_of(node) in _COUNT

@@ -13,16 +13,18 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
 import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
+import scala.collection.immutable.Seq;
 
 /**
  * Knows how many rows each batch of a streaming query passed to its sink, from the metrics of Spark's own operators.
  *
  * <p>Spark calls this after each batch with its plan, on a thread of its own. The topmost operator that counts its rows
- * has the number: the operators above it keep every row.
+ * has the number: the operators above it keep every row. A union has the rows of all its children.
  */
 public final class OutputRows extends SparkListener {
   private static final int KEPT = 1000;
   private static final String METRIC = "numOutputRows";
+  private static final String UNION = "UnionExec";
   private static final Set<String> KEEP_ROWS =
       new HashSet<String>(
           Arrays.asList(
@@ -119,6 +121,22 @@ public final class OutputRows extends SparkListener {
     if (metric.isDefined()) {
       return ((Long) ((AccumulatorV2) metric.get()).value()).longValue();
     }
-    return KEEP_ROWS.contains(plan.getClass().getSimpleName()) ? rowsOf((SparkPlan) plan.children().apply(0)) : -1;
+    String name = plan.getClass().getSimpleName();
+    if (name.equals(UNION)) {
+      return sum(plan.children());
+    }
+    return KEEP_ROWS.contains(name) ? rowsOf((SparkPlan) plan.children().apply(0)) : -1;
+  }
+
+  private static long sum(Seq plans) {
+    long all = 0;
+    for (int each = 0; each < plans.size(); each++) {
+      long rows = rowsOf((SparkPlan) plans.apply(each));
+      if (rows < 0) {
+        return -1;
+      }
+      all += rows;
+    }
+    return all;
   }
 }
