@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -214,3 +215,10 @@ def test_every_target_that_makes_no_file_is_phony() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert set(re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE)) <= set(phony.split())
+
+
+def test_an_isolated_build_uses_the_locked_compiler() -> None:
+    """The jar's bytes depend on the compiler, which PySpark contains."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (pyspark,) = [each for each in declared["build-system"]["requires"] if each.startswith("pyspark")]
+    assert f"\n{pyspark} \\\n" in (ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8")
