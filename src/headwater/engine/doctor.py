@@ -24,6 +24,7 @@ from headwater.jars import Artifact, JarStore, Taken, artifacts, needs
 from headwater.spark.class_data import OFF, SWITCH
 from headwater.spark.java import find_java
 from headwater.spark.launch import find_class_data
+from headwater.spark.local_files import JAR
 from headwater.values import count_of
 
 # Properties of this machine: memory, cores, and the kind of file system of a directory.
@@ -138,6 +139,7 @@ def examine(folder: Path, environ: Mapping[str, str] = os.environ) -> list[Check
         check_spark(environ),
         check_java(environ),
         check_class_data(environ),
+        check_own_jar(),
         *(check_package(name) for name in SUPPORTED if name != "pyspark"),
         check_memory(*read_memory()),
         check_cores(count_cores()),
@@ -253,6 +255,15 @@ def no_archive_reason(environ: Mapping[str, str]) -> str:
     if value.lower() in OFF:
         return f"{SWITCH} is {value}"
     return "Java creates none for these options and this class path"
+
+
+def check_own_jar(jar: Path = JAR) -> Check:
+    """Headwater's classes for Spark, which the installation contains; a run without them is slower."""
+    name = "headwater jar"
+    if jar.is_file():
+        return Check(name, "ok", f"Headwater's classes for Spark ({jar})")
+    says = f"{jar} not found: Spark starts processes for each local file, and Headwater counts each row"
+    return Check(name, "warning", says, "Install Headwater again: pip install --force-reinstall headwater")
 
 
 def _nearest(folder: Path) -> Path:

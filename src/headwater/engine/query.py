@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -50,6 +51,8 @@ from headwater.spark.query import (
 from headwater.spark.session import active
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
+
+_LOG = logging.getLogger("headwater")
 
 # Repairing what a crash between a sink's commit and Spark's own leaves behind.
 
@@ -288,7 +291,7 @@ def start_query(
         rows = side.outgoing(frame, sink.options, context)
         # A continuous query supports no generator, so it parses messages again for a filter.
         if not isinstance(trigger, Continuous):
-            rows = _evaluated_once(rows)
+            rows = _evaluated_once(rows, sink.name)
         # A continuous query cannot count its rows.
         if not isinstance(trigger, Continuous) and not _are_counted(session, side, sink, rows):
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
@@ -322,12 +325,17 @@ def _are_counted(session: PipelineSession, side: Sink[Any], sink: SinkSpec, rows
     return False
 
 
-def _evaluated_once(rows: DataFrame) -> DataFrame:
+def _evaluated_once(rows: DataFrame, query: str) -> DataFrame:
     """The same rows, computed faster; unchanged if Spark's plan cannot be rewritten."""
-    # TypeError: py4j calls a class that this Spark does not have.
-    with suppress(*SPARK_ERRORS, TypeError):
+    try:
         return evaluated_once(rows)
-    return rows
+    # TypeError: py4j calls a class that this Spark does not have.
+    except (*SPARK_ERRORS, TypeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        _LOG.warning(
+            "Query %s: Spark may parse each message twice (could not rewrite its plan: %s)", query, reason
+        )
+        return rows
 
 
 def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:

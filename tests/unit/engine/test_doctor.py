@@ -48,6 +48,7 @@ def test_every_check_has_its_name_once_in_order(tmp_path: Path) -> None:
         "spark",
         "java",
         "class data",
+        "headwater jar",
         "pandas",
         "pyarrow",
         "protobuf",
@@ -58,6 +59,15 @@ def test_every_check_has_its_name_once_in_order(tmp_path: Path) -> None:
     assert [check.name for check in checks] == names
     assert [check.name for check in checks if check.status == "error"] == []
     assert not (tmp_path / ".headwater").exists()
+
+
+def test_headwaters_own_jar(tmp_path: Path) -> None:
+    jar = tmp_path / "headwater.jar"
+    missing = doctor.check_own_jar(jar)
+    assert (missing.status, missing.message.partition(":")[0]) == ("warning", f"{jar} not found")
+    assert missing.hint.startswith("Install Headwater again")
+    jar.touch()
+    assert doctor.check_own_jar(jar).status == "ok"
 
 
 def test_an_examination_imports_nothing_heavy(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
+from headwater.engine import query
 from headwater.engine.query import start_query
 from headwater.errors import PipelineError
 from headwater.values import Unpaced
@@ -40,3 +41,21 @@ def test_whatever_spark_says_is_told_at_the_sink(tmp_path: Path) -> None:
     assert problem.place is not None
     assert problem.place.line == 4
     assert pools == [None]
+
+
+def test_a_plan_that_cannot_be_rewritten_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(rows: object) -> object:
+        raise TypeError("'JavaPackage' object is not callable\nand more")
+
+    monkeypatch.setattr(query, "evaluated_once", fail)
+    rows: Any = object()
+    assert query._evaluated_once(rows, "orders") is rows
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        (
+            "WARNING",
+            "Query orders: Spark may parse each message twice "
+            "(could not rewrite its plan: 'JavaPackage' object is not callable)",
+        )
+    ]
