@@ -1,4 +1,4 @@
-"""What a run hears of Spark: at what price, for how long, and what happens where Spark says nothing."""
+"""The listener for Spark's events: its calls into the JVM, its removal, and events that do not arrive."""
 
 from __future__ import annotations
 

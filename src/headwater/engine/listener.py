@@ -141,22 +141,22 @@ class EventListener(QueryListener):
 
 # Counting the rows of a DataFrame while a batch run writes them.
 
-_TELL_SECONDS = 5.0
+_METRICS_SECONDS = 5.0
 """How long Spark may take to report it: shortly after the write, on another thread."""
 
 
 def counted(rows: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
     """The same rows, and a function that returns their number after the write; None if it is unknown."""
     observation = Observation()
-    return rows.observe(observation, count(lit(1)).alias("rows")), lambda: _told(observation)
+    return rows.observe(observation, count(lit(1)).alias("rows")), lambda: _number_of_rows(observation)
 
 
 def observed_counts(observation: Observation) -> dict[str, int] | None:
     """What was counted under each name; None if Spark does not report it."""
-    row = observed_row(observation, _TELL_SECONDS)
+    row = observed_row(observation, _METRICS_SECONDS)
     return {name: int(row.getAs(name)) for name in row.schema().fieldNames()} if row is not None else None
 
 
-def _told(observation: Observation) -> int | None:
-    row = observed_row(observation, _TELL_SECONDS)
+def _number_of_rows(observation: Observation) -> int | None:
+    row = observed_row(observation, _METRICS_SECONDS)
     return int(row.getLong(0)) if row is not None else None

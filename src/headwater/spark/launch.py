@@ -130,7 +130,7 @@ class JvmProcess:
 
     def end(self, timeout: float) -> None:
         """Let the JVM leave within the time, and kill it after."""
-        # End of its input is the JVM's sign to leave; it still runs its shutdown hooks then.
+        # At the end of its input, the JVM runs its shutdown hooks and exits.
         if self.popen.stdin is not None:
             self.popen.stdin.close()
         try:
@@ -278,8 +278,8 @@ def _child_environment(
 
 
 def _java_options(log_folder: Path, archive: ClassData | None) -> str:
-    # What the machine itself has to say (warnings, fatal errors) would go to standard output, among the
-    # console sink's rows. Whatever the user sets comes later on the command line and wins. Java
+    # By default, Java writes its own warnings and fatal errors to standard output, among the rows of the
+    # console sink. Whatever the user sets comes later on the command line and wins. Java
     # ignores an archive of classes that does not match, so it need not warn about it.
     ours = [
         f"-Dlog4j.configurationFile={prepare_logging(log_folder)}",
