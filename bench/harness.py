@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 QUICK_RESULTS = ROOT / "build" / "quick_benchmarks"
 ROUNDS = 5
+MAX_LOAD = 0.5
+"""With a higher load before a run, other processes disturb it."""
 VERSION = 1
 
 HEADWATER = "Headwater"
@@ -349,6 +351,8 @@ def run(
     folder = results or (QUICK_RESULTS if quick else RESULTS)
     began, before = time.monotonic(), machine()
     print(f"{benchmark.title}: {benchmark.description}", flush=True)
+    for warning in (warnings := warnings_of(before)):
+        print(f"Warning: {warning}", flush=True)
     measured: list[CaseResult] = []
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="headwater-bench-") as scratch, benchmark.environment():
@@ -367,6 +371,7 @@ def run(
     for outcome in outcomes:
         print(outcome)
     document = to_json(benchmark, measured, outcomes, before | {"quick": quick, "rounds": rounds})
+    document["warnings"] = warnings
     document["minutes"] = round((time.monotonic() - began) / 60, 1)
     document["failed"] = failed
     if not pattern:
@@ -418,6 +423,12 @@ def from_json(document: Mapping[str, Any]) -> tuple[list[CaseResult], list[Outco
     return cases, [Outcome(**each) for each in document["outcomes"]]
 
 
+def warnings_of(facts: Mapping[str, Any]) -> list[str]:
+    """What makes the results of a run less reliable."""
+    load = facts["load_before"]
+    return [f"the load before the run was {load:g}: use an idle machine"] if load > MAX_LOAD else []
+
+
 def machine() -> dict[str, object]:
     """What the results depend on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -432,7 +443,24 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "headwater": version("headwater"),
         "load_before": round(os.getloadavg()[0], 2),
+        **commit(),
     }
+
+
+def commit(folder: Path = ROOT) -> dict[str, object]:
+    """The commit that is measured, and whether files differ from it; nothing outside of a Git repository."""
+    try:
+        found = _git(folder, "rev-parse", "HEAD").strip()
+        # Stored results are not code.
+        changed = _git(folder, "status", "--porcelain", "--", ".", ":!bench/results", ":!docs")
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {"commit": found, "dirty": bool(changed)}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def _processor() -> str:

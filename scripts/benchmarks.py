@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import RESULTS, CaseResult, Outcome, VariantResult, from_json, number
+from bench.__main__ import benchmark, names
+from bench.harness import RESULTS, CaseResult, Outcome, VariantResult, from_json, number, warnings_of
 from headwater.values import count_of
 from scripts.contract import ROOT
 from scripts.markdown import sentence, table, text
@@ -40,8 +41,7 @@ SEPARATE_TABLES = 6
 INTRODUCTION = """\
 This page shows how fast Headwater is compared with hand-written Spark and other engines. `make bench` runs every
 benchmark and `make bench-NAME` one of them. `python -m scripts.benchmarks` then writes this page from the results in
-`bench/results`. A benchmark without results there is not on this page; `make bench ARGS=--list` lists all of them.
-See `bench/README.md` for the options.
+`bench/results`. See `bench/README.md` for the options.
 
 In each round, every variant runs once in its own processes, and the order rotates. The median and the spread (lowest
 and highest value) are over the rounds. The ratio is the median of the ratios to the baseline in the same round; *lost*
@@ -68,12 +68,38 @@ def _place(name: str) -> tuple[int]:
     return (ORDER.index(name) if name in ORDER else len(ORDER),)
 
 
-def page(found: Sequence[Mapping[str, Any]]) -> str:
-    """The whole page."""
+def page(found: Sequence[Mapping[str, Any]], known: Mapping[str, str]) -> str:
+    """The whole page, for the benchmarks with results and the titles of all that exist."""
     return (
-        "\n".join([NOTE, "# Benchmarks", "", INTRODUCTION, *_targets(found), *_sections(found)]).rstrip()
+        "\n".join(
+            [
+                NOTE,
+                "# Benchmarks",
+                "",
+                INTRODUCTION,
+                *_targets(found),
+                *_sections(found),
+                *_not_run(known, found),
+            ]
+        ).rstrip()
         + "\n"
     )
+
+
+def titles() -> dict[str, str]:
+    """The title of every benchmark by its name, in the order of the page."""
+    return {name: benchmark(name).title for name in sorted(names(), key=lambda name: (*_place(name), name))}
+
+
+def _not_run(known: Mapping[str, str], found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The benchmarks without results."""
+    run = {document["name"] for document in found}
+    if missing := {name: title for name, title in known.items() if name not in run}:
+        yield from ("## Not run", "", "These benchmarks have no stored results.", "")
+        yield from table(
+            ("benchmark", "title", "result"),
+            [(f"`{name}`", title, "not run") for name, title in missing.items()],
+        )
 
 
 def _targets(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -128,8 +154,18 @@ def facts(document: Mapping[str, Any]) -> str:
         f"Headwater {given['headwater']}",
         count_of(given["rounds"], "round"),
         f"load before the run {given['load_before']:g}",
+        _commit(given),
     ]
-    return sentence(", ".join(parts)) + (" **Quick run: not a measurement.**" if given["quick"] else "")
+    warnings = "".join(f" **Warning: {sentence(each)}**" for each in warnings_of(given))
+    quick = " **Quick run: not a measurement.**" if given["quick"] else ""
+    return sentence(", ".join(parts)) + warnings + quick
+
+
+def _commit(given: Mapping[str, Any]) -> str:
+    """What was measured; the first results did not record it."""
+    if "commit" not in given:
+        return "commit not recorded"
+    return f"commit {given['commit'][:12]}" + (" with uncommitted changes" if given["dirty"] else "")
 
 
 def _case(case: CaseResult, rounds: int) -> Iterator[str]:
@@ -182,7 +218,7 @@ def _notes(case: CaseResult, rounds: int) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page; with `--check`, say whether it is out of date."""
-    made = page(documents())
+    made = page(documents(), titles())
     current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in arguments:
         if made != current:

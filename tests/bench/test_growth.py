@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from bench import growth
 from bench.children import JobRun, Usage
-from bench.harness import HEADWATER, SAME, CaseResult, Sample, VariantResult
+from bench.harness import HEADWATER, SAME, CaseResult, Outcome, Sample, VariantResult
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog, committed
+from headwater.connectors.files.admission import AdmissionRecord
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"logOffset":0}'
 
@@ -68,30 +70,102 @@ def test_a_query_seems_to_have_read_many_files(first_batch: Path) -> None:
     assert files[-1].path == "file:///in/00000049.json"
 
 
-def result(name: str, ours: float, theirs: float) -> CaseResult:
-    details = {growth.START: 10.0, growth.JVM: 700.0, growth.PYTHON: 90.0}
+def result(name: str, ours: float, theirs: float, *, measure: str = "", spread: float = 0.0) -> CaseResult:
+    """Three rounds, in which only one figure differs between the variants and the sizes."""
+    same = dict.fromkeys((growth.BATCH_CPU, growth.START, growth.JVM, growth.PYTHON), 100.0)
+
+    def sample(value: float) -> Sample:
+        cpu = value if measure == growth.RUN_CPU else 100.0
+        details = {name: value if name == measure else number for name, number in same.items()}
+        return Sample(100.0 if measure else value, cpu, details)
+
     variants = [
-        VariantResult(each, {0: Sample(value, None, details)})
+        VariantResult(each, {turn: sample(value + (turn - 1) * spread) for turn in range(3)})
         for each, value in ((HEADWATER, ours), (SAME, theirs))
     ]
     return CaseResult(name, "ms", "lower", SAME, variants)
 
 
-@pytest.mark.parametrize(("ours", "met"), [(240.0, True), (250.0, False)])
-def test_growth_is_compared_with_that_by_hand(ours: float, met: bool) -> None:
+def outcomes_of(wrong: int, ours: float, measure: str, spread: float) -> list[Outcome]:
+    """The outcomes if Headwater needs that much at one of three sizes; Spark grows by 100 to 200 there."""
     benchmark = growth.Growth()
     benchmark.input = Path("/nowhere")
     results = []
-    for number, case in enumerate(benchmark.cases(quick=True)):
-        large = number % 2 == 1
-        results.append(result(case.name, ours if large else 120.0, 200.0 if large else 100.0))
-    outcomes = list(benchmark.outcomes(results))
-    assert len(outcomes) == sum(len(curve.measures) for curve in growth.CURVES)
-    of_batches = [outcome for outcome in outcomes if "growth of a batch " in outcome.text]
-    assert [outcome.met for outcome in of_batches] == [met] * len(growth.CURVES)
-    # Spark grows by 100 ms to 200.
-    assert of_batches[0].reached == pytest.approx((ours - 120 - 100) / 200)
-    assert all(outcome.met for outcome in outcomes if outcome not in of_batches)
+    for number, case in enumerate(benchmark.cases(quick=False)):
+        here = number % 3 == wrong
+        values = (ours, 200.0) if here else (120.0, 100.0)
+        results.append(result(case.name, *values, measure=measure, spread=spread))
+    return list(benchmark.outcomes(results))
+
+
+@pytest.mark.parametrize("measure", growth.MEASURES)
+@pytest.mark.parametrize("wrong", [1, 2], ids=["middle", "largest"])
+@pytest.mark.parametrize(
+    ("ours", "spread", "limit"),
+    [
+        (220.0, 0.0, 0.0),
+        (220.1, 0.0, 0.0),
+        # Half the spread of Spark's rounds is 4 at each size.
+        (228.0, 4.0, 0.04),
+        (228.1, 4.0, 0.04),
+        (240.1, 50.0, 0.1),
+    ],
+)
+def test_each_size_and_figure_is_compared_with_spark(
+    measure: str, wrong: int, ours: float, spread: float, limit: float
+) -> None:
+    outcomes = outcomes_of(wrong, ours, measure, spread)
+    assert len(outcomes) == 2 * sum(len(curve.measures) for curve in growth.CURVES)
+    size = {curve.name: f" to {curve.sizes[wrong]:,} " for curve in growth.CURVES}
+    judged = [
+        each
+        for each in outcomes
+        if f"growth of {measure or 'a batch'} " in each.text
+        and size[each.text.partition(":")[0]] in each.text
+    ]
+    assert judged
+    for each in judged:
+        assert each.limit == limit
+        assert each.reached == pytest.approx((ours - 120 - 100) / 200)
+        assert each.met == (ours in (220.0, 228.0))
+    assert all(each.met for each in outcomes if each not in judged)
+
+
+def test_the_cpu_of_many_queries_is_that_of_the_run() -> None:
+    outcomes = outcomes_of(2, 300.0, growth.RUN_CPU, 0.0)
+    (missed,) = [each for each in outcomes if not each.met]
+    assert missed.text.startswith("queries: extra growth of CPU s of the run from 1 to 50 queries")
+
+
+def test_cpu_per_batch_includes_work_beside_the_query() -> None:
+    commits = {batch: Usage(batch, 10.0 + batch * batch, 1, 1, 1) for batch in (4, 5, 6, 7)}
+    run = JobRun(10.0, 99.0, "", commits=commits)
+    measured = growth.Measured(run, [{"batchId": batch} for batch in (5, 6, 7)], 0.0, Path("/nowhere"))
+    assert measured.batch_cpu_ms(1) == 13_000
+
+
+def test_files_seem_to_have_been_opened(tmp_path: Path) -> None:
+    growth.write_csv(tmp_path / "in", 3)
+    growth.with_validated(AdmissionRecord(tmp_path / "0", ""), tmp_path / "in", 3)
+    record = AdmissionRecord(tmp_path / "0", "")
+    record.read()
+    assert [Path(path).name for path in record.files] == ["00000000.csv", "00000001.csv", "00000002.csv"]
+    assert len((tmp_path / "0" / "_spark_metadata" / "0").read_text().splitlines()) == 4
+
+
+def test_a_file_arrives_after_each_commit(tmp_path: Path) -> None:
+    data, commits = tmp_path / "in", tmp_path / "commits"
+    growth.write_csv(data, 2)
+    commits.mkdir()
+    with growth.arriving(data, commits, 2, 2):
+        for batch, name in ((1, "00000002.csv"), (2, "00000003.csv")):
+            assert not (data / name).exists()
+            (commits / str(batch)).touch()
+            deadline = time.monotonic() + 60
+            while not (data / name).exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    assert sorted(each.name for each in data.iterdir()) == ["00000000.csv", "00000001.csv"]
 
 
 def test_a_variant_without_results_has_no_value() -> None:

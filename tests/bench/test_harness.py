@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from bench.harness import (
     Target,
     Unavailable,
     Variant,
+    commit,
     from_json,
     geometric_mean,
     lines,
@@ -155,6 +157,43 @@ def test_the_results_are_stored_and_read_back(tmp_path: Path) -> None:
 def _with_rounds(value: dict[str, object]) -> dict[object, object]:
     """JSON turns the numbers of rounds into text."""
     return {int(key) if key.isdigit() else key: each for key, each in value.items()}
+
+
+@pytest.mark.parametrize(("load", "warned"), [(0.5, False), (0.51, True)])
+def test_a_load_before_the_run_is_a_warning(
+    load: float,
+    warned: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    run(Counting(), rounds=1, quick=True, results=tmp_path)
+    stored = json.loads((tmp_path / "counting.json").read_text(encoding="utf-8"))["warnings"]
+    expected = [f"the load before the run was {load:g}: use an idle machine"] if warned else []
+    assert stored == expected
+    assert ("Warning: the load" in capsys.readouterr().out) == warned
+
+
+def test_the_commit_is_recorded(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        named = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        return subprocess.run(
+            ["git", *named, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert commit(tmp_path) == {}
+    git("init", "-q")
+    (tmp_path / "code.py").touch()
+    git("add", ".")
+    git("commit", "-qm", "first")
+    head = git("rev-parse", "HEAD").strip()
+    assert commit(tmp_path) == {"commit": head, "dirty": False}
+    (tmp_path / "bench" / "results").mkdir(parents=True)
+    (tmp_path / "bench" / "results" / "growth.json").touch()
+    assert commit(tmp_path) == {"commit": head, "dirty": False}
+    (tmp_path / "new.py").touch()
+    assert commit(tmp_path) == {"commit": head, "dirty": True}
 
 
 def test_some_cases_alone_store_no_results(tmp_path: Path) -> None:

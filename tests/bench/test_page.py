@@ -6,7 +6,8 @@ import pytest
 
 from bench.__main__ import benchmark, names
 from bench.harness import Case, Sample, Target, Variant, compare, to_json
-from scripts.benchmarks import main, page
+from scripts.benchmarks import main, titles
+from scripts.benchmarks import page as page_of
 
 FACTS = {
     "date": "2026-11-18 06:00 UTC",
@@ -52,6 +53,11 @@ def document(cases: int = 1, **facts: Any) -> dict[str, Any]:
     return to_json(Counting(), results, [], FACTS | facts)  # type: ignore[arg-type]
 
 
+def page(found: list[dict[str, Any]]) -> str:
+    """The page, if there are no other benchmarks."""
+    return page_of(found, {"counting": "Counting"})
+
+
 def test_the_page_is_up_to_date() -> None:
     assert main(["--check"]) == 0
 
@@ -92,6 +98,28 @@ def test_notes_below_a_shared_table_are_paragraphs() -> None:
     assert text.endswith(
         "\n\nHeadwater: 1 round.\n\nSpark, same settings: 1 round.\n\nPeer: not available: no wheel.\n"
     )
+
+
+def test_benchmarks_without_results_are_listed() -> None:
+    text = page_of([document()], {"counting": "Counting", "growth": "Growth", "yahoo": "Yahoo"})
+    assert "| `growth` | Growth | not run |\n| `yahoo` | Yahoo | not run |" in text
+    assert "`counting`" not in text
+    assert "not run" not in page([document()])
+    assert set(titles()) == set(names())
+
+
+def test_the_page_shows_the_commit() -> None:
+    assert ", load before the run 0.1, commit not recorded." in page([document()])
+    commit: dict[str, Any] = {"commit": "0123456789abcdef0123", "dirty": False}
+    assert ", commit 0123456789ab." in page([document(**commit)])
+    assert ", commit 0123456789ab with uncommitted changes." in page([document(**commit | {"dirty": True})])
+
+
+def test_a_run_on_a_busy_machine_has_a_warning() -> None:
+    assert "**Warning: the load before the run was 0.51: use an idle machine.**" in page(
+        [document(load_before=0.51)]
+    )
+    assert "Warning" not in page([document(load_before=0.5)])
 
 
 @pytest.mark.parametrize("name", names())
