@@ -261,6 +261,15 @@ def test_a_link_is_a_link_and_its_target(context: SparkContext, tmp_path: Path) 
     assert not raw.getFileLinkStatus(jvm.org.apache.hadoop.fs.Path(str(tmp_path / "target"))).isSymlink()
 
 
+def test_the_target_of_a_link_is_read_without_a_command(context: SparkContext, tmp_path: Path) -> None:
+    jvm: Any = context._jvm
+    # Hadoop runs `readlink`, and removes spaces from the end of its output.
+    (tmp_path / "link").symlink_to("target ")
+    place = jvm.org.apache.hadoop.fs.Path(str(tmp_path / "link"))
+    targets = {name: str(files.getLinkTarget(place)) for name, files in file_contexts(context).items()}
+    assert targets == {"own": "target ", "hadoop": "target"}
+
+
 def test_a_status_survives_java_serialization(context: SparkContext, tmp_path: Path) -> None:
     jvm: Any = context._jvm
     (tmp_path / "file").write_text("1")
