@@ -26,20 +26,25 @@ if TYPE_CHECKING:
 class Application:
     """Starts Spark for the first pipeline, gives each pipeline a session, and starts Spark again if it dies.
 
-    The class path and the settings of a process are fixed when it starts, so those of all pipelines that will
-    run in it are given then.
+    The class path and the settings of a process are fixed when it starts, so those of all pipelines that run or
+    will run in it are given then.
     """
 
     def __init__(self) -> None:
         self._turn = threading.RLock()
-        self._specs: tuple[PipelineSpec, ...] = ()
+        self._records = threading.Lock()
+        """Guards `_running` and `_opened`; a run that ends does not wait for Spark to start."""
+        self._expected: tuple[PipelineSpec, ...] = ()
+        self._running: dict[Path, PipelineSpec] = {}
+        """The pipelines whose run has not ended, by run directory."""
         self._process: Jvm | None = None
         self._generation = 0
         self._opened: dict[Path, int] = {}
+        """The process that each of them uses."""
 
     def expect(self, specs: Sequence[PipelineSpec]) -> None:
         """These pipelines will run together."""
-        self._specs = tuple(specs)
+        self._expected = tuple(specs)
 
     @property
     def can_restart(self) -> bool:
@@ -67,7 +72,7 @@ class Application:
                 spark_ui=options.spark_ui,
                 stdout=stdout,
                 emit=emit,
-                besides=[each for each in self._specs if each.name != spec.name],
+                besides=self._besides(spec),
             )
             session = _connected(spec, launched, stdout)
             if session.jvm.owned:
@@ -75,15 +80,36 @@ class Application:
             elif self._is_dead:
                 # Since then, other code has started a process.
                 self._process = None
-            self._opened[spec.run_dir] = self._generation
+            with self._records:
+                self._opened[spec.run_dir] = self._generation
+                self._running[spec.run_dir] = spec
             return session
+
+    def _besides(self, spec: PipelineSpec) -> list[PipelineSpec]:
+        with self._records:
+            others = {each.run_dir: each for each in self._expected} | self._running
+        return [each for directory, each in others.items() if directory != spec.run_dir]
+
+    def ended(self, spec: PipelineSpec) -> None:
+        """The run of a pipeline has ended; it still holds its locks, so no other run has its directory yet."""
+        with self._records:
+            self._running.pop(spec.run_dir, None)
+            self._opened.pop(spec.run_dir, None)
 
     def reopen(
         self, spec: PipelineSpec, options: RunOptions, emit: Emit, stdout: Callable[[str], None]
     ) -> PipelineSession:
-        """A session in a new process, after the old one died; the first pipeline that asks starts it."""
+        """A session in a new process, after the old one died; the first pipeline that asks starts it.
+
+        A pipeline that could not start its queries asks again. If others run in the new process, it gets another
+        session there. If none does, the process is replaced, because it may be what keeps the pipeline from
+        starting.
+        """
         with self._turn:
-            if self._opened.get(spec.run_dir) == self._generation or self._is_dead:
+            with self._records:
+                self._opened.pop(spec.run_dir, None)
+                is_used = self._generation in self._opened.values()
+            if self._is_dead or not is_used:
                 if self._process is not None:
                     self._process.kill()
                     self._process = None

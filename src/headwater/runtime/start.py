@@ -91,6 +91,7 @@ def _start(
         return start_queries(scope, session, found, reopen)
     except BaseException as error:
         try:
+            APPLICATION.ended(spec)
             observers.start_failed(_exit_code(error), _problems(error))
         finally:
             # Last: a new run in this directory has the same socket and history.

@@ -202,6 +202,7 @@ class QueryStarter:
         try:
             self.prepared.builder.statics.close()
         finally:
+            APPLICATION.ended(self.scope.spec)
             self.scope.locks.release()
 
     @property

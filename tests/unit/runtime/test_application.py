@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +28,11 @@ class Processes:
         self.started = 0
         self.running: Any = None
         self.refuses = False
+        self.besides: list[list[str]] = []
+        """For each launch, the other pipelines whose jars and settings it was given."""
+
+    def launch(self, spec: Any, *, besides: Sequence[Any], **options: Any) -> None:
+        self.besides.append([each.run_dir.name for each in besides])
 
     def connect(self, spec: Any, launched: object, stdout: object) -> Any:
         if self.refuses:
@@ -47,13 +52,18 @@ class Processes:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     found = Processes()
-    monkeypatch.setattr(application, "launch_spark", MagicMock())
+    monkeypatch.setattr(application, "launch_spark", found.launch)
     monkeypatch.setattr(application, "_connected", found.connect)
     return found
 
 
 def pipeline(name: str) -> Any:
     return SimpleNamespace(name="orders", run_dir=Path(name))
+
+
+def dies(it: Application) -> None:
+    """The process of Spark exits."""
+    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
 
 
 def with_spec(call: Callable[..., object], spec: Any) -> None:
@@ -66,6 +76,7 @@ def test_two_pipelines_that_lost_spark_start_it_once(processes: Processes) -> No
     for spec in (first, second):
         with_spec(it.open, spec)
     assert (processes.started, it.lives(first), it.lives(second)) == (1, True, True)
+    dies(it)
     with_spec(it.reopen, second)
     assert (processes.started, it.lives(first), it.lives(second)) == (2, False, True)
     with_spec(it.reopen, first)
@@ -76,12 +87,62 @@ def test_the_other_pipeline_starts_a_spark_that_died_meanwhile(processes: Proces
     it, first, second = Application(), pipeline("a"), pipeline("b")
     for spec in (first, second):
         with_spec(it.open, spec)
+    dies(it)
     with_spec(it.reopen, first)
     # The new one is dead before the second pipeline has a session in it, and the first one has ended.
-    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
+    dies(it)
     assert not it.lives(first)
     with_spec(it.reopen, second)
     assert (processes.started, it.lives(second)) == (3, True)
+
+
+def test_a_pipeline_that_cannot_start_its_queries_leaves_the_spark_of_the_others_alone(
+    processes: Processes,
+) -> None:
+    it, broken, healthy = Application(), pipeline("a"), pipeline("b")
+    for spec in (broken, healthy):
+        with_spec(it.open, spec)
+    dies(it)
+    for spec in (broken, healthy):
+        with_spec(it.reopen, spec)
+    # Its broker is unreachable, so it asks again and again.
+    for _ in range(3):
+        with_spec(it.reopen, broken)
+    assert (processes.started, it.lives(broken), it.lives(healthy)) == (2, True, True)
+    # When no other run uses the process, it may be what keeps the pipeline from starting.
+    it.ended(healthy)
+    with_spec(it.reopen, broken)
+    assert (processes.started, it.lives(broken), it.lives(healthy)) == (3, True, False)
+
+
+def test_a_spark_that_no_pipeline_can_use_is_replaced_even_if_its_process_lives(
+    processes: Processes,
+) -> None:
+    it, first, second = Application(), pipeline("a"), pipeline("b")
+    for spec in (first, second):
+        with_spec(it.open, spec)
+    processes.refuses = True
+    with pytest.raises(OSError, match="no memory"):
+        with_spec(it.reopen, first)
+    processes.refuses = False
+    # The second one has lost it as well.
+    for spec in (second, first):
+        with_spec(it.reopen, spec)
+    assert (processes.started, it.lives(first), it.lives(second)) == (2, True, True)
+
+
+def test_spark_starts_again_with_what_every_run_needs_that_has_not_ended(processes: Processes) -> None:
+    it, *specs = Application(), *map(pipeline, "abc")
+    it.expect([specs[0]])
+    for spec in specs:
+        with_spec(it.open, spec)
+    it.expect(())
+    it.ended(specs[2])
+    dies(it)
+    # The one that starts it again leaves its session for a moment, but its run continues.
+    with_spec(it.reopen, specs[1])
+    with_spec(it.reopen, specs[0])
+    assert processes.besides == [[], ["a"], ["a", "b"], ["a"], ["b"]]
 
 
 def test_a_pipeline_does_not_live_in_a_spark_that_did_not_start(processes: Processes) -> None:
@@ -101,7 +162,7 @@ def test_a_spark_of_other_code_after_the_own_one_ended_is_not_restarted(processe
     with_spec(it.open, spec)
     assert it.can_restart
     # A start that fails stops the process; the notebook then starts one.
-    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
+    dies(it)
     with_spec(it.open, spec)
     assert (processes.started, it.can_restart, it.lives(spec)) == (1, False, True)
 

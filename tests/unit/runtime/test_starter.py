@@ -92,3 +92,15 @@ def test_a_spark_that_dies_while_it_starts_again_is_what_is_reported(
     monkeypatch.setattr(APPLICATION, "lives", lambda spec: lives)
     with pytest.raises(raised):
         replace(starter("a"), new_spark=fail).with_new_spark(MagicMock(), ["a"])
+
+
+def test_a_run_ends_for_the_application_before_another_can_have_its_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+    it = starter("a")
+    locks: Any = it.scope.locks
+    locks.release.side_effect = lambda: steps.append("released")
+    monkeypatch.setattr(APPLICATION, "ended", lambda spec: steps.append("ended"))
+    it.close()
+    assert steps == ["ended", "released"]
