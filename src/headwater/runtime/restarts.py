@@ -53,7 +53,9 @@ class Restarts:
 
     def is_due(self, state: QueryState) -> bool:
         """Whether the delay of a waiting query is over."""
-        at = self._spark_at if self.needs_spark else state.restart_at
+        # Without a time for Spark, no failure asked for it, but a user who restarted a query: it must not wait
+        # forever.
+        at = self._spark_at if self.needs_spark and self._spark_at is not None else state.restart_at
         return at is not None and at <= self.clock()
 
     def ends_run(self, name: str) -> bool:

@@ -329,10 +329,13 @@ class Supervisor:
         if failure and state.may_restart_for_static and self._restarted_for_static(state, failure):
             return
         problem = state.problem or (self._starter.explain(state, failure) if failure else None)
-        if state.restart_requested and not self._ending:
+        # If Spark died before the query could stop for its restart, the query waits for Spark with the others.
+        requested = state.restart_requested and not self._ending
+        if requested and not self.restarts.needs_spark:
             self._restart_requested(state)
             return
-        if problem and not state.must_stop and self.restarts.schedule(state, problem, self._changed):
+        retried = requested or not state.must_stop
+        if problem and retried and self.restarts.schedule(state, problem, self._changed):
             return
         status = state.outcome(failed=failure is not None)
         if not complete and state.query.has_batches:

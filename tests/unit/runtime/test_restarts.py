@@ -244,6 +244,38 @@ def test_spark_that_never_starts_again_is_given_up() -> None:
         assert {each.code for each in events if isinstance(each, Notice)} == {"HW-RESTARTS-USED-UP"}
 
 
+def test_spark_dies_while_a_query_waits_for_its_batch_to_be_restarted() -> None:
+    starter = NewSpark()
+    with running("out", starter=starter, policy=QUICK) as (run, queries, events):
+        query = queries["out"]
+        asking = threading.Thread(target=run.queries["out"].restart, daemon=True)
+        asking.start()
+        assert query.begun_to_stop.wait(SECONDS)
+        query.failure = lambda: RuntimeError("gone")  # type: ignore[method-assign]
+        query.in_batch = query.is_active = False
+        asking.join(SECONDS)
+        assert not asking.is_alive()
+        wait_for(run, lambda: run.queries["out"].restarts == 1)
+        # The death of Spark is reported, and the request is met by the restart of Spark.
+        assert [each.problem.code for each in events if isinstance(each, QueryRestarting)] == [
+            "HW-SPARK-DIED"
+        ]
+        assert starter.starts == [["out"]]
+        starter.queries["out"].in_batch = False
+        run.stop()
+        assert run.exit_code == 0
+
+
+def test_a_query_that_a_user_restarts_without_spark_does_not_wait_for_a_time_that_nobody_sets() -> None:
+    restarts = Restarts(scope_of([], AnySpec("out")), clock=lambda: 10.0)
+    state = QueryState(cast(RunningQuery, FakeQuery("out")))
+    restarts.spark_died()
+    state.wait_for_restart(9.0)
+    assert restarts.is_due(state)
+    state.wait_for_restart(11.0)
+    assert not restarts.is_due(state)
+
+
 def test_the_delay_doubles_up_to_its_limit_and_varies() -> None:
     policy = RestartPolicy(backoff=Duration(1_000), max_backoff=Duration(60_000))
     assert [policy.delay(attempt, 1.0) for attempt in (1, 2, 3, 6, 7, 1_000)] == [1, 2, 4, 32, 60, 60]
