@@ -50,7 +50,8 @@ class ControlledRun:
         supervisor.stop(None if name is None else [name], timeout)
         # Not until the run is closed: that waits for the answer to this request.
         states = [*supervisor.queries.values()] if name is None else [supervisor.queries[name]]
-        supervisor.wait(lambda: all(state.ended or state.stuck for state in states), None)
+        # One that is no longer stopping had stopped, and was restarted since.
+        supervisor.wait(lambda: all(s.ended or s.stuck or not s.stopping for s in states), None)
         if name is not None:
             self._refuse_if_stuck(name)
 

@@ -128,6 +128,11 @@ class QueryState:
         return self.stopping or self.problem is not None
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether it is about to terminate for good, because a stop was requested."""
+        return self.must_stop and not (self.ended or self.restart_requested or self.stuck)
+
+    @property
     def may_restart_for_static(self) -> bool:
         return not self.must_stop and self.static_restarts < _STATIC_RESTARTS
 

@@ -48,8 +48,7 @@ class Restarts:
         if attempt is None:
             self._report_used_up(state.name, policy)
             return False
-        self._wait(state, problem, changed, attempt, policy, policy.delay(attempt, self.jitter()))
-        return True
+        return self._wait(state, problem, changed, attempt, policy, policy.delay(attempt, self.jitter()))
 
     def is_due(self, state: QueryState) -> bool:
         """Whether the delay of a waiting query is over."""
@@ -82,8 +81,7 @@ class Restarts:
             self._spark_at = now + policy.delay(len(self._spark_attempts) + 1, self.jitter())
             self._spark_attempts.append(self._spark_at)
         attempt, delay = len(self._spark_attempts), max(0.0, self._spark_at - now)
-        self._wait(state, problem, changed, attempt, policy, delay)
-        return True
+        return self._wait(state, problem, changed, attempt, policy, delay)
 
     def _wait(
         self,
@@ -93,9 +91,12 @@ class Restarts:
         attempt: int,
         policy: RestartPolicy,
         delay: float,
-    ) -> None:
+    ) -> bool:
+        """Let the query wait; False if a stop was requested meanwhile, which waiting would forget."""
         at = self.clock() + delay
         with changed:
+            if state.must_stop and not state.restart_requested:
+                return False
             state.wait_for_restart(at, problem)
             state.attempts.append(at)
             changed.notify_all()
@@ -108,6 +109,7 @@ class Restarts:
                 problem=problem,
             )
         )
+        return True
 
     def _report_used_up(self, name: str, policy: RestartPolicy) -> None:
         if policy.attempts:

@@ -14,13 +14,7 @@ from typing import Any
 from headwater.connectors.contract import RunTask, Tick
 from headwater.engine.query import RunningQuery
 from headwater.engine.sql_tables import SqlTables
-from headwater.errors import (
-    CheckpointLockedError,
-    ForcedStopError,
-    HeadwaterError,
-    Problem,
-    UsageError,
-)
+from headwater.errors import CheckpointLockedError, ForcedStopError, HeadwaterError, Problem, UsageError
 from headwater.errors.catalogue.notices import QUERY_RESTART_FAILED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
     EVENT_PROCESSING_FAILED,
@@ -28,18 +22,12 @@ from headwater.errors.catalogue.running import (
     MONITOR_FAILED,
     PROGRESS_LOST,
     PROGRESS_UNREADABLE,
+    QUERY_STOPPING,
     QUERY_STUCK,
     RUN_ENDED,
     STOP_TIMEOUT,
 )
-from headwater.events import (
-    Event,
-    QueryProgress,
-    QueryRestarted,
-    QueryStatus,
-    QueryTerminated,
-    RunFinished,
-)
+from headwater.events import Event, QueryProgress, QueryRestarted, QueryStatus, QueryTerminated, RunFinished
 from headwater.runtime.idleness import Idleness
 from headwater.runtime.parts import Listener, Starter
 from headwater.runtime.query_state import QueryState, in_order, missed
@@ -248,11 +236,16 @@ class Supervisor:
         self._forced.set()
 
     def restart(self, name: str) -> None:
-        """Let the current batch commit and start the query again; also one that has terminated."""
+        """Let the current batch commit and start the query again; also one that has terminated.
+
+        UsageError while it stops: who asked for that waits until it has.
+        """
         with self._changed:
             state = self.queries[name]
             if self._ending or not self.active:
                 raise UsageError(RUN_ENDED.at(None, sink=name))
+            if state.is_stopping:
+                raise UsageError(QUERY_STOPPING.at(None, sink=name))
             waits = state.ended or state.restart_at is not None
             state.attempts.clear()
             if waits:
@@ -331,8 +324,7 @@ class Supervisor:
         problem = state.problem or (self._starter.explain(state, failure) if failure else None)
         # If Spark died before the query could stop for its restart, the query waits for Spark with the others.
         requested = state.restart_requested and not self._ending
-        if requested and not self.restarts.needs_spark:
-            self._restart_requested(state)
+        if requested and not self.restarts.needs_spark and self._restart_requested(state):
             return
         retried = requested or not state.must_stop
         if problem and retried and self.restarts.schedule(state, problem, self._changed):
@@ -360,10 +352,13 @@ class Supervisor:
 
     # Restarts.
 
-    def _restart_requested(self, state: QueryState) -> None:
-        """The user wants it to be restarted; a batch that had to be interrupted is retried."""
+    def _restart_requested(self, state: QueryState) -> bool:
+        """Restart it as the user wants, unless a stop came after that. An interrupted batch is retried."""
         with self._changed:
+            if self._ending or not state.restart_requested:
+                return False
             state.wait_for_restart(time.monotonic())
+            return True
 
     def _restart_due(self) -> None:
         """Restart the queries whose delay is over, and end those that are stopped while they wait."""

@@ -11,7 +11,12 @@ import pytest
 from headwater.connectors.contract import RunTask, Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem, UsageError
-from headwater.errors.catalogue.running import CONNECTION_FAILED, QUERY_FAILED, SPARK_DIED
+from headwater.errors.catalogue.running import (
+    CONNECTION_FAILED,
+    QUERY_FAILED,
+    QUERY_STOPPING,
+    SPARK_DIED,
+)
 from headwater.events import (
     Event,
     Notice,
@@ -22,6 +27,7 @@ from headwater.events import (
     RunFinished,
 )
 from headwater.runtime.handles import Run
+from headwater.runtime.host import ControlledRun
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.restarts import Restarts
 from headwater.runtime.supervisor import Supervisor
@@ -274,6 +280,61 @@ def test_a_query_that_a_user_restarts_without_spark_does_not_wait_for_a_time_tha
     assert restarts.is_due(state)
     state.wait_for_restart(11.0)
     assert not restarts.is_due(state)
+
+
+def test_a_restart_while_a_stop_waits_for_the_batch_is_rejected_and_the_stop_succeeds() -> None:
+    """Otherwise, the query would never end for the client that waits for its stop."""
+    starter = Recovering(1)
+    with running("out", "other", starter=starter) as (run, queries, _):
+        controlled = ControlledRun(run._supervisor)
+        stopping = threading.Thread(target=controlled.stop, args=("out", None), daemon=True)
+        stopping.start()
+        assert queries["out"].begun_to_stop.wait(SECONDS)
+        with pytest.raises(UsageError) as rejected:
+            controlled.restart("out")
+        assert rejected.value.problems == (QUERY_STOPPING.at(None, sink="out"),)
+        queries["out"].in_batch = queries["out"].is_active = False
+        stopping.join(SECONDS)
+        assert not stopping.is_alive()
+        assert run.queries["out"].status is QueryStatus.STOPPED
+        # Now nobody waits for it.
+        controlled.restart("out")
+        assert run.queries["out"].restarts == 1
+        starter.started[0].in_batch = queries["other"].in_batch = False
+        run.stop()
+
+
+def test_a_stop_that_comes_while_a_restart_is_decided_is_not_forgotten() -> None:
+    events: list[Event] = []
+    state, changed = QueryState(cast(RunningQuery, FakeQuery("out"))), threading.Condition()
+
+    def stopped_meanwhile() -> float:
+        state.stopping = True
+        return 1.0
+
+    restarts = Restarts(scope_of(events, AnySpec("out", policy=QUICK)), jitter=stopped_meanwhile)
+    assert not restarts.schedule(state, UNREACHABLE, changed)
+    assert (state.stopping, state.restart_at, events) == (True, None, [])
+    with running("out") as (run, _, _):
+        state = run._supervisor.queries["out"]
+        state.stopping = True
+        # The stop has replaced the request for a restart.
+        assert not run._supervisor._restart_requested(state)
+        assert state.restart_at is None
+
+
+def test_a_stop_returns_if_the_query_was_restarted_as_soon_as_it_had_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running("out") as (run, _, _):
+        # The client has not looked before the restart.
+        monkeypatch.setattr(Supervisor, "stop", lambda *_: None)
+        stopping = threading.Thread(
+            target=ControlledRun(run._supervisor).stop, args=("out", None), daemon=True
+        )
+        stopping.start()
+        stopping.join(SECONDS)
+        assert not stopping.is_alive()
 
 
 def test_the_delay_doubles_up_to_its_limit_and_varies() -> None:

@@ -151,6 +151,11 @@ RUN_ENDED = Entry(
     "Cannot restart query `{sink}`: its run is stopping or has ended.",
     "Start the pipeline with `headwater run`.",
 )
+QUERY_STOPPING = Entry(
+    "Cannot restart query `{sink}`: a stop was requested, and its current batch is not finished.",
+    "Wait until it has stopped, as `headwater status` shows, then run `headwater restart {sink}` again.",
+    retryable=True,
+)
 METRICS_EXPOSED = Entry(
     "Every host that reaches {address} can read metrics: names of pipelines, queries and sources, paths, counts and "
     "alerts.",
