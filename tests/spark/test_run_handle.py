@@ -217,6 +217,31 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     assert (query.status, run.exit_code) == (QueryStatus.STOPPED, 1)
 
 
+@pytest.mark.feature("F1", part="the status during a batch")
+def test_a_long_batch_is_running_before_it_is_committed(context: SparkContext, tmp_path: Path) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def work(batch: DataFrame, batch_id: int) -> None:
+        entered.set()
+        assert leave.wait(SECONDS)
+
+    pipeline = orders(tmp_path)
+    to_function(pipeline, "called", work)
+    with pipeline.start() as run:
+        query = run.queries["called"]
+        # The first batch, and one after the query was idle.
+        for batch in range(2):
+            entered.clear()
+            feed(tmp_path / "in", str(batch), [{"id": batch}])
+            assert entered.wait(SECONDS)
+            assert run._supervisor.wait(lambda: query.status is QueryStatus.RUNNING, SECONDS)
+            assert len(query.recent_progress) == batch
+            leave.set()
+            assert run.wait_idle(SECONDS)
+            assert (query.status, len(query.recent_progress)) == (QueryStatus.IDLE, batch + 1)
+            leave.clear()
+
+
 @pytest.mark.feature("F5", part="the lock names a JVM that was there before the run")
 def test_the_lock_names_the_jvm_that_will_write(context: SparkContext, tmp_path: Path) -> None:
     pipeline = orders(tmp_path)

@@ -32,6 +32,7 @@ from headwater.events import (
     QueryProgress,
     QueryRestarted,
     QueryRestarting,
+    QueryRunning,
     QueryStarted,
     QueryStatus,
     QuerySummary,
@@ -146,6 +147,8 @@ class LiveView(View):
                 self._add_up(name, event)
             case EpochCommitted(query=name, epoch=epoch):
                 self._row(name).update(status=QueryStatus.RUNNING.value, batch=str(epoch))
+            case QueryRunning(query=name):
+                self._row(name)["status"] = QueryStatus.RUNNING.value
             case QueryIdle(query=name):
                 self._row(name)["status"] = QueryStatus.IDLE.value
             case InputsIdle(query=name):

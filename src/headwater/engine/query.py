@@ -43,6 +43,7 @@ from headwater.spark.query import (
     limited_files,
     marks_of,
     newest_commit,
+    processes_data,
     recent_progress,
     set_real_time,
     thread_lives,
@@ -144,6 +145,13 @@ class RunningQuery:
     def is_in_batch(self) -> bool:
         with suppress(*_NO_ANSWER):
             return bool(self.is_active and self.handle.status["isTriggerActive"])
+        return False
+
+    @property
+    def is_processing(self) -> bool:
+        """Whether a batch with data is running."""
+        with suppress(*_NO_ANSWER):
+            return processes_data(self.handle)
         return False
 
     def plan(self) -> str:

@@ -225,6 +225,14 @@ class QueryIdle(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueryRunning(Event):
+    """A query that had just started or was idle processes a batch, which is not committed yet."""
+
+    kind: ClassVar[str] = "query_running"
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class InputsIdle(Event):
     """The inputs that block the watermark of a query have changed; none if it advances again."""
 

@@ -25,6 +25,7 @@ from headwater.events.kinds import (
     QueryProgress,
     QueryRestarted,
     QueryRestarting,
+    QueryRunning,
     QueryStarted,
     QueryStatus,
     QueryTerminated,
@@ -154,8 +155,8 @@ class QueryView:
             self.status, self.since = status, at
 
     def _set_active(self, status: QueryStatus, at: str) -> None:
-        """Change the status, unless the query has terminated: its last events may arrive late."""
-        if not self.ended:
+        """Change the status, unless the query has terminated or failed: its last events may arrive late."""
+        if not self.ended and self.status is not QueryStatus.RESTARTING:
             self.set_status(status, at)
 
     def apply(self, event: Event) -> None:
@@ -172,6 +173,8 @@ class QueryView:
             case EpochCommitted():
                 self.batch = event.epoch
                 self._set_active(QueryStatus.RUNNING, event.at)
+            case QueryRunning():
+                self._set_active(QueryStatus.RUNNING, event.at)
             case QueryIdle():
                 self._set_active(QueryStatus.IDLE, event.at)
             case InputsIdle():
@@ -184,7 +187,7 @@ class QueryView:
                 self.set_status(QueryStatus.RESTARTING, event.at)
             case QueryRestarted():
                 self.restarts, self.restart_attempt = event.restarts, None
-                if self.ended:
+                if self.ended or self.status is QueryStatus.RESTARTING:
                     self.set_status(QueryStatus.STARTING, event.at)
             case QueryTerminated():
                 self.restart_attempt = None

@@ -23,6 +23,7 @@ from headwater.events import (
     Event,
     QueryIdle,
     QueryProgress,
+    QueryRunning,
     RunStarted,
     StartPhase,
 )
@@ -51,7 +52,7 @@ MOST_PENDING = 10_000
 MOST_AT_ONCE = 5_000
 _GROWN = 500
 """After how many batches the old ones of a query are summarized."""
-_NOISE = (BacklogChanged, EpochCommitted, StartPhase)
+_NOISE = (BacklogChanged, EpochCommitted, QueryRunning, StartPhase)
 """Events that are not stored: others contain the same."""
 
 

@@ -18,6 +18,7 @@ from headwater.events import (
     Notice,
     QueryIdle,
     QueryProgress,
+    QueryRunning,
     QueryStatus,
     QuerySummary,
 )
@@ -27,6 +28,7 @@ from headwater.runtime.scope import shown
 from headwater.spec import RestartPolicy
 
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
+_BETWEEN_BATCHES = (QueryStatus.STARTING, QueryStatus.IDLE)
 _KEPT = 100
 _LAST_EVENTS_SECONDS = 5.0
 _STATIC_RESTARTS = 3
@@ -179,6 +181,8 @@ class QueryState:
                 self.last_poll_at = str(event.progress.get("timestamp") or "")
             case EpochCommitted(epoch=epoch) if self.restart_at is None:
                 self.status, self.epoch = QueryStatus.RUNNING, epoch
+            case QueryRunning() if self.restart_at is None:
+                self.status = QueryStatus.RUNNING
             case QueryIdle(started_at=started_at) if self.restart_at is None:
                 self.status, self.last_poll_at = QueryStatus.IDLE, started_at
                 self.idle_polls += 1
@@ -261,8 +265,13 @@ def in_order(queries: Mapping[str, QueryState], event: Event) -> Iterator[Event]
 
 
 def missed(queries: Mapping[str, QueryState]) -> Iterator[Event]:
-    """Committed batches whose events have not arrived."""
+    """What has not arrived: committed batches, and batches that have begun, which Spark's listener never reports.
+
+    The events of Spark's listener are handled on the same thread, so what arrives later also happened later.
+    """
     for state in list(queries.values()):
         if state.query.has_batches and not state.ended:
             for event in state.query.progress_after(state.newest):
                 yield from in_order(queries, event)
+            if state.status in _BETWEEN_BATCHES and state.query.is_processing:
+                yield QueryRunning(query=state.name)

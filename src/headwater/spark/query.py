@@ -194,6 +194,12 @@ def thread_lives(handle: StreamingQuery) -> bool:
     return bool(execution_of(handle).queryExecutionThread().isAlive())
 
 
+def processes_data(handle: StreamingQuery) -> bool:
+    """Whether the query has found data and works on its batch. A poll without data is a trigger as well."""
+    status = handle._jsq.status()
+    return bool(status.isTriggerActive() and status.isDataAvailable())
+
+
 def last_plan(handle: StreamingQuery) -> str:
     """The plan of the last batch as text (`explainInternal`)."""
     return str(handle._jsq.explainInternal(False))

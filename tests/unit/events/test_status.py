@@ -11,6 +11,7 @@ from headwater.events import (
     Alert,
     BacklogChanged,
     EpochCommitted,
+    Event,
     EventsDropped,
     InputsIdle,
     QueryDetails,
@@ -18,6 +19,7 @@ from headwater.events import (
     QueryProgress,
     QueryRestarted,
     QueryRestarting,
+    QueryRunning,
     QueryStarted,
     QueryStatus,
     QueryTerminated,
@@ -26,6 +28,7 @@ from headwater.events import (
 )
 from headwater.events.counts import SourceCounts
 from headwater.events.status import RunView, lag_of
+from headwater.history.metrics_server import unready
 
 AT = "2026-01-01T00:00:0{}.000Z"
 KAFKA = {
@@ -116,6 +119,26 @@ def test_since_stays_while_the_status_does() -> None:
     for second in (3, 4, 5):
         view.apply(QueryIdle(at=AT.format(second), query="out"))
     assert (view.queries["out"].status, view.queries["out"].since) == (QueryStatus.IDLE, AT.format(3))
+
+
+def test_a_query_runs_while_its_batch_is_not_committed() -> None:
+    view, seen = started(), []
+    query = view.queries["out"]
+    for event in (QueryRunning(query="out"), QueryIdle(query="out"), QueryRunning(query="out")):
+        view.apply(event)
+        seen.append((query.status.value, view.status))
+    assert seen == [("running", "running"), ("idle", "running"), ("running", "running")]
+    assert unready([view]) == [{"pipeline": "p", "query": "more", "reason": "starting"}]
+
+
+@pytest.mark.parametrize("late", [QueryRunning(query="out"), QueryIdle(query="out")])
+def test_a_late_event_does_not_end_the_wait_for_a_restart(late: Event) -> None:
+    view, problem = started(), CONNECTION_FAILED.at(None, sink="out", says="refused")
+    view.apply(QueryRestarting(query="out", attempt=1, attempts=5, delay_ms=10, problem=problem))
+    view.apply(late)
+    seen = [view.queries["out"].status]
+    view.apply(QueryRestarted(query="out", restarts=1))
+    assert [*seen, view.queries["out"].status] == [QueryStatus.RESTARTING, QueryStatus.STARTING]
 
 
 def test_a_failure_a_restart_and_the_recovery() -> None:

@@ -38,6 +38,7 @@ class FakeQuery:
         self.run_id = f"run of {name}"
         self.is_active = True
         self.in_batch = True
+        self.is_processing = False
         self.has_batches = self.ends_batches = True
         self.trigger: Trigger = Unpaced()
         self.inputs = QueryInputs()

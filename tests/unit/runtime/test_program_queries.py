@@ -10,7 +10,15 @@ import pytest
 
 from headwater.engine.session_queries import Spark
 from headwater.errors import UsageError
-from headwater.events import Event, Notice, QueryProgress, QueryRestarted, QueryStarted, QueryTerminated
+from headwater.events import (
+    Event,
+    Notice,
+    QueryProgress,
+    QueryRestarted,
+    QueryRunning,
+    QueryStarted,
+    QueryTerminated,
+)
 from headwater.runtime.program_queries import ControlledWatch, WatchedQueries
 from headwater.values import AvailableNow, Every
 from headwater.values.durations import Duration
@@ -91,6 +99,16 @@ def test_batches_without_an_event_are_read_from_the_query(world: World) -> None:
     world.watched.catch_up()
     world.watched.handle(batch(2))
     assert world.batches == [0, 1, 2]
+
+
+def test_a_batch_that_has_begun_is_reported_once(world: World) -> None:
+    world.watched.open()
+    query = world.session.start(FakeQuery("out"))
+    query.is_processing = True
+    world.watched.catch_up()
+    world.watched.catch_up()
+    assert [event.query for event in world.of(QueryRunning)] == ["out"]
+    assert world.watched.summary["out"].status == "running"
 
 
 def test_events_of_unknown_queries_are_ignored(world: World) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.engine.query import RunningQuery
 from headwater.errors.catalogue.running import FORCED_STOP
-from headwater.events import EpochCommitted, QueryIdle, QueryProgress, QueryStatus
-from headwater.runtime.query_state import QueryState
+from headwater.events import EpochCommitted, QueryIdle, QueryProgress, QueryRunning, QueryStatus
+from headwater.runtime.query_state import QueryState, missed
 from tests.unit.runtime.queries import FailedQuery, FakeQuery
 
 
@@ -32,6 +32,33 @@ def test_a_query_runs_and_is_idle_by_turns() -> None:
     running, idle = QueryStatus.RUNNING, QueryStatus.IDLE
     assert seen == [running, idle, running, running]
     assert (state.newest, state.rows_in, state.idle_polls, state.epoch) == (1, 4, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        (QueryStatus.STARTING, [QueryRunning]),
+        (QueryStatus.IDLE, [QueryRunning]),
+        # Spark is not asked.
+        (QueryStatus.RUNNING, []),
+        (QueryStatus.RESTARTING, []),
+        (QueryStatus.STOPPED, []),
+    ],
+)
+def test_a_batch_that_has_begun_is_found_when_spark_is_asked(
+    status: QueryStatus, found: list[type[QueryRunning]]
+) -> None:
+    """A batch can take minutes, and Spark's listener reports it only when it is committed."""
+    state = state_of(status=status)
+    queries = {"out": state}
+    assert list(missed(queries)) == []
+    cast(Any, state.query).is_processing = True
+    events = list(missed(queries))
+    assert [type(event) for event in events] == found
+    for event in events:
+        state.apply(event)
+        assert state.status is QueryStatus.RUNNING
+        assert list(missed(queries)) == []
 
 
 def test_batches_without_rows_are_idle_when_the_watermark_stays() -> None:
