@@ -416,6 +416,10 @@ def of_pipeline(event: Event, pipeline: str) -> Event:
     name = getattr(event, "query", "")
     if name:
         return replace(event, query=f"{pipeline}.{name}")  # type: ignore[call-arg]
+    if isinstance(event, RunStarted):
+        details = {f"{pipeline}.{each}": of for each, of in event.details.items()}
+        queries = tuple(f"{pipeline}.{each}" for each in event.queries)
+        return replace(event, queries=queries, details=details)
     if isinstance(event, RunFinished):
         return replace(event, queries={f"{pipeline}.{each}": of for each, of in event.queries.items()})
     return event

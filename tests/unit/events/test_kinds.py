@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.events import QueryProgress
+from headwater.events import (
+    QueryDetails,
+    QueryIdle,
+    QueryProgress,
+    QuerySummary,
+    RunFinished,
+    RunStarted,
+)
 from headwater.events.counts import SourceCounts, TableCounts
 from headwater.events.idle import Idle, InputMark, QueryInputs, idle_inputs, idle_sources
+from headwater.events.kinds import of_pipeline
 
 
 def progress(**more: object) -> QueryProgress:
@@ -148,3 +156,36 @@ def test_it_is_said_in_one_line(idle: Idle, says: str) -> None:
 def test_rows_go_by_the_names_of_the_sources() -> None:
     progress = {"sources": [{"numInputRows": 2}, {"numInputRows": 0}, {"numInputRows": 3}, {}]}
     assert QueryInputs(("a", "b", "a", "c")).rows_in(progress) == {"a": 5}
+
+
+def test_the_queries_of_several_pipelines_have_the_same_names_in_every_event() -> None:
+    summary = QuerySummary(
+        status="finished",
+        rows_in=1,
+        rows_out=1,
+        sources={},
+        expectations={},
+        late_rows={},
+        batch=0,
+        idle_inputs=(),
+        problem=None,
+    )
+    started = RunStarted(
+        run_id="r",
+        pipeline="p",
+        queries=("out",),
+        run_dir="/run",
+        spark_version="4.1.4",
+        details={"out": QueryDetails(connector="noop")},
+    )
+    named = [
+        of_pipeline(event, "p").to_json()
+        for event in (
+            started,
+            QueryIdle(query="out"),
+            RunFinished(run_id="r", exit_code=0, queries={"out": summary}),
+        )
+    ]
+    assert (named[0]["queries"], [*named[0]["details"]]) == (["p.out"], ["p.out"])
+    assert named[1]["query"] == "p.out"
+    assert [*named[2]["queries"]] == ["p.out"]
