@@ -303,6 +303,8 @@ class PipelineChanged(Event):
     query: str
     changes: tuple[str, ...]
     """What has changed, in words."""
+    details: tuple[Mapping[str, Any], ...] = ()
+    """The same with values: `what`, `before` and `after`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,9 +189,34 @@ _CHANGES = {
 """What a user can change about a query, by field."""
 
 
-def changes_between(before: QueryFacts, now: QueryFacts) -> tuple[str, ...]:
-    """What has changed since the last start of a query, in words."""
-    return tuple(words for name, words in _CHANGES.items() if getattr(before, name) != getattr(now, name))
+_LONG = ("sources", "operators", "state")
+"""Fields whose values are too long for an event."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A property of a query that differs from its last start."""
+
+    what: str
+    """The field of `QueryFacts`."""
+    words: str
+    before: object
+    after: object
+
+    def to_json(self) -> dict[str, Any]:
+        """The values of most properties; others are too long, and null."""
+        short = self.what not in _LONG
+        return {
+            "what": self.what,
+            "before": self.before if short else None,
+            "after": self.after if short else None,
+        }
+
+
+def changes_between(before: QueryFacts, now: QueryFacts) -> tuple[Change, ...]:
+    """What has changed since the last start of a query."""
+    pairs = ((name, words, getattr(before, name), getattr(now, name)) for name, words in _CHANGES.items())
+    return tuple(Change(*each) for each in pairs if each[2] != each[3])
 
 
 @cache

@@ -17,7 +17,7 @@ from headwater.runtime.application import APPLICATION, died_at_start
 from headwater.runtime.handles import Run
 from headwater.runtime.host import ControlledRun
 from headwater.runtime.resume import finish_interrupted
-from headwater.runtime.scope import RunScope
+from headwater.runtime.scope import RunScope, shown
 from headwater.runtime.starter import PlannedQuery, QueryStarter
 from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.tasks import tasks_of
@@ -90,7 +90,9 @@ def _announce(
     for name, before in scope.directory.stored(scope.spec).items():
         changes = changes_between(before, outcome.facts[name]) if name in outcome.facts else ()
         if changes:
-            scope.emit(PipelineChanged(query=name, changes=changes))
+            words = tuple(each.words for each in changes)
+            details = tuple(shown(each.to_json()) for each in changes)
+            scope.emit(PipelineChanged(query=name, changes=words, details=details))
     function = scope.spec.on_event
     if scope.observers is not None and function is not None:
         scope.observers.call(prepared.builder.load(function), str(function))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.plan import QueryFacts, Refusal, SourceFacts
+from headwater.plan.facts import changes_between
 from headwater.plan.operators import EventTime, Key, Kind, Operator, Window
 from headwater.plan.state_layout import StateLayout, StoredValue
 
@@ -86,3 +87,15 @@ def test_another_version_is_refused(version: object) -> None:
 def test_what_is_no_facts_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         QueryFacts.from_json(text)
+
+
+def test_changes_have_words_and_values() -> None:
+    now = replace(FACTS, trigger="every 1 second", output_schema={"id": "bigint"}, sources=(), cores=8)
+    found = changes_between(FACTS, now)
+    assert [each.words for each in found] == ["trigger", "sources", "output columns"]
+    assert [each.to_json() for each in found] == [
+        {"what": "trigger", "before": "default", "after": "every 1 second"},
+        {"what": "sources", "before": None, "after": None},
+        {"what": "output_schema", "before": {"id": "int"}, "after": {"id": "bigint"}},
+    ]
+    assert changes_between(FACTS, FACTS) == ()
