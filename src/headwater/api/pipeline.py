@@ -14,7 +14,9 @@ from headwater.api.check import check
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.engine.pipeline_file import declared, judged
+from headwater.errors import UsageError
 from headwater.errors.catalogue.pipelines import PIPELINE_NO_SINKS, SOURCE_PATH_NOT_FOUND
+from headwater.errors.catalogue.running import RUN_START_STOPPED
 from headwater.events import Event
 from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import YamlFile
@@ -48,6 +50,7 @@ class Pipeline(Declarations):
         waits for running batches (default: 60), unless the stop sets its own timeout.
         """
         from headwater.runtime import RunOptions, start
+        from headwater.runtime.signals import StopRequested
 
         options = RunOptions(
             master=master,
@@ -59,7 +62,11 @@ class Pipeline(Declarations):
             spark_ui=spark_ui,
             stop_seconds=RunOptions.stop_seconds if stop_timeout is None else stop_timeout,
         )
-        run = start(self.spec(), options, on_event, _to_stdout)
+        spec = self.spec()
+        try:
+            run = start(spec, options, on_event, _to_stdout)
+        except StopRequested as stopped:
+            raise UsageError(RUN_START_STOPPED.at(spec.position, pipeline=spec.name)) from stopped
         if until_idle:
             run.stop_when_idle()
         return run

@@ -92,7 +92,7 @@ class _Started:
         self._options = options
         self._output = output
         self._signals = signals
-        self._runs: list[Run | HeadwaterError] = []
+        self._runs: list[Run | RunResult] = []
 
     def start(self, spec: PipelineSpec, file: str, *, alone: bool) -> None:
         """Start a pipeline; if there are others, they run even if this one cannot start."""
@@ -112,19 +112,25 @@ class _Started:
         except HeadwaterError as error:
             if alone:
                 raise
-            self._runs.append(error)
+            self._runs.append(RunResult(error.exit_code, problems=error.problems))
             for problem in error.problems:
                 self._output.emit(Notice.of(problem))
+        except StopRequested as asked:
+            if alone or self._signals.stop:
+                raise
+            # `headwater stop` for this pipeline only.
+            self._runs.append(RunResult(0))
+            self._output.emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
 
     @property
     def running(self) -> list[Run]:
-        return [each for each in self._runs if not isinstance(each, HeadwaterError)]
+        return [each for each in self._runs if not isinstance(each, RunResult)]
 
     @property
     def results(self) -> list[RunResult]:
         return [
-            RunResult(each.exit_code, problems=each.problems)
-            if isinstance(each, HeadwaterError)
+            each
+            if isinstance(each, RunResult)
             else RunResult(1 if each.exit_code is None else each.exit_code, each.summary)
             for each in self._runs
         ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -72,17 +73,28 @@ class ControlledRun:
 
 
 class RunHost:
-    """Answers the requests to one run; before its queries run, only those for its status."""
+    """Answers the requests to one run; before its queries run, it shows its status and can stop the start."""
 
     def __init__(self, name: str, run_dir: Path, run_id: str) -> None:
         self.view = RunView()
         self.view.run_id, self.view.pipeline, self.view.started_at = run_id, name, now()
         self.view.run_dir = str(run_dir)
         self._run: Controlled | None = None
+        self._cancel: Callable[[], None] | None = None
+        self._decided = threading.Event()
+
+    def starting(self, cancel: Callable[[], None]) -> None:
+        """The run is starting; `cancel` stops that at its next step."""
+        self._cancel = cancel
 
     def control(self, run: Controlled) -> None:
         """The run has started."""
         self._run = run
+        self._decided.set()
+
+    def ended(self) -> None:
+        """The run has ended, or could not start."""
+        self._decided.set()
 
     def is_alive(self) -> bool:
         """Whether the run works: its queries are monitored, or it is still starting."""
@@ -92,6 +104,12 @@ class RunHost:
         return self.view.to_json()
 
     def stop(self, query: str | None, timeout: float | None) -> Mapping[str, Any]:
+        if query is None and self._run is None and self._cancel is not None:
+            self._cancel()
+            self._decided.wait()
+            if self._run is None:
+                return self.status()
+        # A start that could not be stopped any more.
         run = self._started()
         run.stop(None if query is None else self._known(query), timeout)
         return self.status()

@@ -159,6 +159,8 @@ class Observers:
 
     def close(self) -> None:
         """Deliver what has happened, and stop to observe."""
+        # The control socket waits for requests that wait for this.
+        self.host.ended()
         self._bus.close()
         self._steps.close()
 

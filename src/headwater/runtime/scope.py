@@ -17,6 +17,7 @@ from headwater.errors.catalogue.pipelines import EXPECTATION_VIOLATED
 from headwater.events import Emit, Event, Notice, QueryProgress, StartPhase
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
+from headwater.runtime.signals import StopRequested
 from headwater.spec import PipelineSpec
 from headwater.values import OnViolation, scrub, scrub_within
 
@@ -77,6 +78,11 @@ class RunScope:
     emit: Emit
     observers: RunObservers | None = None
     cancellation: Cancellation | None = None
+    stop_requested: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        """Stop the start of the run, or a restart of Spark, at its next step."""
+        self.stop_requested.set()
 
     def notify(self, problem: Problem) -> None:
         """Notify the user."""
@@ -104,6 +110,8 @@ class RunScope:
     def check_cancelled(self) -> None:
         """Raise if the start must stop: a lock was lost, or the start was cancelled."""
         self.locks.refuse_if_lost()
+        if self.stop_requested.is_set():
+            raise StopRequested(f"a request to stop pipeline `{self.spec.name}`")
         if self.cancellation is not None:
             self.cancellation.check_cancelled()
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 
 class StopRequested(Exception):
-    """A signal requested a stop before the run had started."""
+    """A signal or another process requested a stop before the run had started; the text says which."""
 
 
 class Signals:

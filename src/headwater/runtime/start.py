@@ -77,6 +77,7 @@ def _start(
     # write.
     locks = RunLocks(directory.locked(spec), run_id, partial(_waiting_for_jvm, emit))
     scope = RunScope(run_id, spec, options, directory, locks, emit, observers, cancellation)
+    observers.host.starting(scope.cancel)
     try:
         locks.keep_alive()
         observers.open()

@@ -193,6 +193,9 @@ class Supervisor:
     def stop(self, names: Iterable[str] | None = None, timeout: float | None = None) -> None:
         """Let the current batches commit, then stop; all queries together, so that the waits overlap."""
         chosen = [self.queries[name] for name in (self.queries if names is None else names)]
+        if names is None:
+            # Spark may be restarting, which takes a while.
+            self.scope.cancel()
         with self._changed:
             self._ending |= names is None
             for state in chosen:

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from headwater.api.remote import connect
-from headwater.errors import CheckpointLockedError, SetupError
+from headwater.errors import CheckpointLockedError, SetupError, UsageError
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Emit, Event, Notice, QueryProgress
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.scope import guarded
+from headwater.runtime.scope import RunScope, guarded
 from headwater.runtime.signals import StopRequested
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, running
@@ -135,6 +135,51 @@ def test_a_run_that_could_not_start_was_not_killed(
     assert stored == ([] if problem is None else [problem])
     assert (run.to_json().get("problem") or {}).get("code") == problem
     assert [each.kind for each in seen] == ["spark_starting"]
+
+
+@pytest.mark.feature("F4", part="the command stops a run that is starting")
+def test_a_run_that_is_starting_can_be_stopped_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled, jvm, answers = threading.Event(), FakeJvm(), list[Any]()
+    cancel = RunScope.cancel
+
+    def seen(scope: RunScope) -> None:
+        cancel(scope)
+        cancelled.set()
+
+    def stop() -> None:
+        answers.append(connect(tmp_path / ".headwater").client.stop(None, None))
+
+    stopping = threading.Thread(target=stop, daemon=True)
+
+    def connected(*_: object) -> SimpleNamespace:
+        with pytest.raises(UsageError) as refused:
+            connect(tmp_path / ".headwater").client.stop("out", None)
+        assert refused.value.problems[0].code == "HW-RUN-STARTING"
+        stopping.start()
+        assert cancelled.wait(SECONDS)
+        return SimpleNamespace(jvm=jvm)
+
+    monkeypatch.setattr(RunScope, "cancel", seen)
+    monkeypatch.setattr("headwater.runtime.application.launch_spark", lambda *_, **__: None)
+    monkeypatch.setattr("headwater.runtime.application._connected", connected)
+    with pytest.raises(StopRequested, match="a request to stop pipeline `p`"):
+        module.start(spec_of(PIPELINE, tmp_path), RunOptions(), lambda event: None, print)
+    stopping.join(SECONDS)
+    assert jvm.stopped
+    assert [(each["status"], each["exit_code"]) for each in answers] == [("stopped", 0)]
+    # What the next start has to know.
+    assert connect(tmp_path / ".headwater").status == "stopped"
+
+
+def test_a_stop_of_the_run_ends_a_restart_of_spark() -> None:
+    with running("out") as (run, queries, _):
+        run._supervisor.stop([])
+        assert not run._supervisor.scope.is_cancelled
+        queries["out"].in_batch = False
+        run.stop()
+        assert run._supervisor.scope.is_cancelled
 
 
 def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:

@@ -142,6 +142,10 @@ RUN_STARTING = Entry(
     "Wait until its queries run: `headwater status` shows when they do.",
     retryable=True,
 )
+RUN_START_STOPPED = Entry(
+    "Pipeline `{pipeline}` did not start: `headwater stop` stopped it before its queries ran.",
+    "To run it, start it again.",
+)
 SPARK_RESTARTING = Entry(
     "Spark is restarting, so the run cannot be queried.",
     "Retry in a minute: `headwater status` shows when the queries run again.",
