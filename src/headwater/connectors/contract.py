@@ -109,7 +109,7 @@ class StaticRows(Protocol):
 
 @dataclass(frozen=True)
 class Tick:
-    """One iteration of the loop of a run, as its tasks see it."""
+    """One call of the tasks of a run, and what has happened since the last one."""
 
     committed: frozenset[str]
     """Queries that may have committed a batch since the last tick; all at the first tick and the last."""
@@ -190,8 +190,9 @@ class RunStart(Protocol):
 class RunTask:
     """Background work of a run; all methods are optional.
 
-    It runs in the thread of the run while queries may process a batch. It must not take long, and must be
-    correct after a kill at any point.
+    `tick` runs on a thread that the tasks of a run share, one after another, while queries start, process batches
+    and terminate. A long one delays the other tasks and the end of the run, but no query. `pending` may be called
+    on another thread meanwhile. A task must be correct after a kill at any point.
     """
 
     def prepare(self, start: RunStart) -> None:

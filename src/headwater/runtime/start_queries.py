@@ -20,7 +20,6 @@ from headwater.runtime.resume import finish_interrupted
 from headwater.runtime.scope import RunScope, shown
 from headwater.runtime.starter import PlannedQuery, QueryStarter
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.tasks import tasks_of
 from headwater.spec import PipelineSpec
 
 
@@ -37,9 +36,7 @@ def start_queries(
     try:
         announce = partial(_announce, scope, found)
         starter = _checked_starter(scope, session, announce, reopen)
-        supervisor = Supervisor(
-            scope, starter, tasks_of(scope, starter.prepared, [each.facts for each in starter.plan])
-        )
+        supervisor = Supervisor(scope, starter, starter.tasks, starter.housekeeping)
         starter.start(supervisor)
         scope.locks.when_lost(supervisor.lost)
         if scope.observers is not None:

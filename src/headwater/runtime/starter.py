@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headwater.checks.guarantees import guarantee_of
+from headwater.connectors.contract import RunTask
 from headwater.engine.listener import EventListener
 from headwater.engine.prepare import Prepared
 from headwater.engine.query import RunningQuery, start_query
@@ -23,7 +24,7 @@ from headwater.runtime.query_state import QueryState
 from headwater.runtime.resume import reset_in_process, resume
 from headwater.runtime.scope import RunScope
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.tasks import Tasks, tasks_of
+from headwater.runtime.tasks import Housekeeping, Tasks, tasks_of
 from headwater.spark.errors import SparkStopped
 from headwater.spec import SinkSpec
 from headwater.values import Every, Unpaced
@@ -51,6 +52,16 @@ class QueryStarter:
     new_spark: Callable[[], QueryStarter] | None = None
     """The same for a new process of Spark, after the old one died; None if Headwater did not start it."""
 
+    @property
+    def tasks(self) -> list[RunTask]:
+        """The tasks of the connectors."""
+        return tasks_of(self.scope, self.prepared, [each.facts for each in self.plan])
+
+    @property
+    def housekeeping(self) -> list[RunTask]:
+        """The tasks of the run itself."""
+        return [Housekeeping(self.scope, self.prepared.builder.statics)]
+
     def start(self, supervisor: Supervisor) -> None:
         """Start every query; if one fails to start, none is left running."""
         supervisor.watch(self._started(supervisor, self.plan, first=True))
@@ -70,10 +81,7 @@ class QueryStarter:
     def _with_new_spark(self, supervisor: Supervisor, chosen: set[str]) -> QueryStarter:
         assert self.new_spark is not None, "otherwise, no restart of Spark is scheduled"
         following = self.new_spark()
-        supervisor.tasks = supervisor.tasks_with(
-            self.scope,
-            tasks_of(self.scope, following.prepared, [each.facts for each in following.plan]),
-        )
+        supervisor.use(following.tasks, following.housekeeping)
         plan = tuple(each for each in following.plan if each.sink.name in chosen)
         supervisor.continue_with(following._started(supervisor, plan, first=False))
         return following

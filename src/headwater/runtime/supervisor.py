@@ -33,7 +33,7 @@ from headwater.runtime.parts import Listener, Starter
 from headwater.runtime.query_state import QueryState, in_order, missed
 from headwater.runtime.restarts import Restarts
 from headwater.runtime.scope import RunScope
-from headwater.runtime.tasks import BacklogWatch, EpochWatch, IdleWatch, Tasks
+from headwater.runtime.tasks import BacklogWatch, EpochWatch, IdleWatch, Tasks, TaskThread
 from headwater.values import scrub
 
 _LOG = logging.getLogger("headwater")
@@ -50,10 +50,11 @@ class Supervisor:
     itself counts after a few seconds. Progress whose event is late or lost is read from the query itself.
     """
 
-    def __init__(self, scope: RunScope, starter: Starter, tasks: Iterable[RunTask] = ()) -> None:
+    def __init__(
+        self, scope: RunScope, starter: Starter, tasks: Iterable[RunTask] = (), own: Iterable[RunTask] = ()
+    ) -> None:
         self.run_id = scope.run_id
         self.queries: dict[str, QueryState] = {}
-        self.tasks = self.tasks_with(scope, tasks)
         self.closed = False
         self.scope = scope
         self._emit = scope.emit
@@ -70,16 +71,15 @@ class Supervisor:
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
         self._asked = 0.0
+        self._task_thread = TaskThread(f"headwater tasks {self.run_id}", self.end)
+        self.use(tasks, own)
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
 
-    def tasks_with(self, scope: RunScope, tasks: Iterable[RunTask]) -> Tasks:
-        """The tasks of the connectors, and those that monitor the queries."""
-        watches = (
-            BacklogWatch(self.queries, scope.emit),
-            IdleWatch(self.queries, scope.emit),
-            EpochWatch(self.queries, self.handle),
-        )
-        return Tasks(scope, (*tasks, *watches))
+    def use(self, tasks: Iterable[RunTask], own: Iterable[RunTask]) -> None:
+        """The tasks of the connectors, which have a thread, and those of the run, which take no time."""
+        emit, queries = self.scope.emit, self.queries
+        watches = (BacklogWatch(queries, emit), IdleWatch(queries, emit), EpochWatch(queries, self.handle))
+        self.tasks, self._own = Tasks(self.scope, tasks), Tasks(self.scope, (*own, *watches))
 
     def adopt(self, query: RunningQuery, newest: int = -1) -> None:
         """Register a query as soon as it started, with the last batch of previous runs."""
@@ -102,6 +102,7 @@ class Supervisor:
         with self._changed:
             # The first tick completes what a crash interrupted.
             self._committed |= self.queries.keys()
+        self._task_thread.start()
         self._thread.start()
 
     # Events of Spark's listener, on its own thread.
@@ -239,10 +240,7 @@ class Supervisor:
         self._forced.set()
 
     def restart(self, name: str) -> None:
-        """Let the current batch commit and start the query again; also one that has terminated.
-
-        UsageError while it stops: who asked for that waits until it has.
-        """
+        """Let the current batch commit and start the query again, also if it has terminated, but not if it stops."""
         with self._changed:
             state = self.queries[name]
             if self._ending or not self.active:
@@ -283,7 +281,9 @@ class Supervisor:
                 self._tick()
             failed = any(state.problem for state in self.queries.values())
             healthy, patience = not failed and not self._forced.is_set(), self.scope.options.stop_seconds
-            self.tasks.tick(Tick(frozenset(self.queries), last=True, healthy=healthy, patience=patience))
+            left = self._task_thread.settle()
+            self._own.tick(tick := Tick(frozenset(self.queries), True, healthy, patience, left.progress))
+            self.tasks.tick(tick)
         except BaseException as error:  # noqa: BLE001 - no other code sees it, and waiting callers would hang
             self._give_up(error)
         finally:
@@ -316,9 +316,8 @@ class Supervisor:
         if self.restarts.needs_spark:
             # The tasks belong to the process that died. In the next one, their first tick has all queries.
             return
-        stops = self.tasks.tick(Tick(committed, progress=progress))
-        if stops:
-            self.end(stops)
+        self._own.tick(tick := Tick(committed, progress=progress))
+        self._task_thread.tick(self.tasks, tick)
 
     def _end(self, state: QueryState, complete: bool) -> None:
         failure = state.query.failure()
@@ -410,6 +409,7 @@ class Supervisor:
     def _discard_spark(self) -> None:
         """Release what belongs to the process of Spark that died; calls into it fail."""
         for step in (
+            self._task_thread.settle,
             self.tasks.close,
             self._starter.release,
             *([self._listener.close] if self._listener else ()),
@@ -480,6 +480,7 @@ class Supervisor:
             steps.callback(self._starter.close)
             steps.callback(self._tell_the_end)
             steps.callback(self.tasks.close)
+            steps.callback(self._task_thread.close)
             if self._listener:
                 self._listener.close()
 

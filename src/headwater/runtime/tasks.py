@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -29,7 +30,7 @@ from headwater.values import scrub
 
 
 class Tasks:
-    """The tasks of a run, called one after another; a failing task does not affect the others."""
+    """Tasks that are called one after another; a failing task does not affect the others."""
 
     def __init__(self, scope: RunScope, tasks: Iterable[RunTask]) -> None:
         self._scope = scope
@@ -86,8 +87,68 @@ class Tasks:
                 steps.callback(task.close)
 
 
+class TaskThread:
+    """Calls tasks on a thread of their own, one tick after another, so that a long call delays no query."""
+
+    def __init__(self, name: str, end: Callable[[Mapping[str, Problem]], None]) -> None:
+        self._end = end
+        self._changed = threading.Condition()
+        self._due: tuple[Tasks, Tick] | None = None
+        self._busy = self._closed = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def tick(self, tasks: Tasks, tick: Tick) -> None:
+        """Have the tasks called when their current call has returned; raises what monitoring them has raised."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            self._due = tasks, (_joined(self._due[1], tick) if self._due else tick)
+            self._changed.notify_all()
+
+    def settle(self) -> Tick:
+        """Wait until no task is called; returns what they were not called for."""
+        with self._changed:
+            # First, so that no other call begins.
+            due, self._due = self._due, None
+            self._changed.wait_for(lambda: not self._busy)
+        return due[1] if due else Tick(frozenset())
+
+    def close(self) -> None:
+        """Call no task any more."""
+        self.settle()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._due or self._closed)
+                if self._due is None:
+                    return
+                (tasks, tick), self._due, self._busy = self._due, None, True
+            try:
+                stops = tasks.tick(tick)
+                if stops:
+                    self._end(stops)
+            except BaseException as error:  # noqa: BLE001 - the loop of the run raises it
+                with self._changed:
+                    self._error = error
+
+
+def _joined(before: Tick, tick: Tick) -> Tick:
+    progress = {name: (*before.progress.get(name, ()), *more) for name, more in tick.progress.items()}
+    return Tick(before.committed | tick.committed, progress={**before.progress, **progress})
+
+
 def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -> list[RunTask]:
-    """The tasks of a pipeline's connectors, and those of the run itself."""
+    """The tasks of a pipeline's connectors."""
     spec, builder, spark = scope.spec, prepared.builder, prepared.session.spark
     queries = [_checkpoint(scope, prepared, each) for each in facts]
     found: list[RunTask] = []
@@ -101,7 +162,7 @@ def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -
         target = sink_side(sink.connector)
         if isinstance(target, HasRunTasks):
             found += target.run_tasks(spark, sink.options, builder.context(sink), queries)
-    return [*found, Housekeeping(scope, builder.statics)]
+    return found
 
 
 def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:

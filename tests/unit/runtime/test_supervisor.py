@@ -174,6 +174,60 @@ def test_a_task_stops_the_queries_that_it_names() -> None:
         assert run.queries["other"].status is QueryStatus.STARTING
 
 
+class Long(RunTask):
+    """A task whose first call takes long."""
+
+    def __init__(self) -> None:
+        self.called, self.leave = threading.Event(), threading.Event()
+        self.steps: list[object] = []
+
+    def tick(self, tick: Tick) -> None:
+        if not self.called.is_set():
+            self.called.set()
+            assert self.leave.wait(SECONDS)
+        self.steps.append((tick.last, tick.progress))
+
+    def close(self) -> None:
+        self.steps.append("closed")
+
+
+@pytest.mark.feature("F3", part="the work of a connector delays no query")
+def test_a_task_that_takes_long_delays_no_query_and_is_waited_for_at_the_end() -> None:
+    task = Long()
+    with running("one", "two", tasks=[task]) as (run, queries, _):
+        assert task.called.wait(SECONDS)
+        # What happens meanwhile is joined into the next call.
+        for batch in (1, 2):
+            run._supervisor.handle(
+                QueryProgress(query="two", rows_out=0, progress={**PROGRESS, "batchId": batch})
+            )
+        queries["one"].in_batch = queries["one"].is_active = False
+        assert run.queries["one"].wait(SECONDS)
+        queries["two"].in_batch = queries["two"].is_active = False
+        assert run.queries["two"].wait(SECONDS)
+        # The locks are released only after the last call.
+        assert not run.wait(0.5)
+        task.leave.set()
+        assert run.wait(SECONDS)
+    assert [step if step == "closed" else step[0] for step in task.steps] == [False, True, "closed"]  # type: ignore[index]
+    last = cast(tuple[bool, dict[str, tuple[dict[str, int], ...]]], task.steps[1])
+    assert [each["batchId"] for each in last[1]["two"]] == [1, 2]
+
+
+def test_tasks_that_cannot_be_called_end_the_run() -> None:
+    class Broken(RunTask):
+        def tick(self, tick: Tick) -> None:
+            raise SystemExit
+
+    with running("out", tasks=[Broken()]) as (run, queries, _):
+        assert queries["out"].begun_to_stop.wait(SECONDS)
+        queries["out"].in_batch = False
+        assert run.wait(SECONDS)
+        problem = run.queries["out"].problem
+        assert problem is not None
+        assert problem.code == "HW-MONITOR-FAILED"
+
+
 class Asked(FakeQuery):
     """A query that counts how often it is asked whether it runs."""
 
