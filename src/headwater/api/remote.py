@@ -292,12 +292,11 @@ class RemoteRun:
         ms = None if since is None else int(since.timestamp() * 1_000)
         with History(self._directory.history) as history:
             run_id = self._id if since is None else None
-            after = history.newest_seq()
-            for each in history.events(since=ms, query=query, run_id=run_id):
-                after = max(after, each.seq)
+            newest = history.newest_seq()
+            for each in history.events(upto=newest, since=ms, query=query, run_id=run_id):
                 yield each.to_json()
             if follow is not None:
-                for each in history.follow(follow, after, query=query):
+                for each in history.follow(follow, newest, query=query):
                     yield each.to_json()
 
     def logs(

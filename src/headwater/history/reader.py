@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +14,13 @@ from typing import Any, Self
 from headwater.errors import UsageError
 from headwater.errors.catalogue.running import HISTORY_NOT_FOUND, HISTORY_UNREADABLE
 from headwater.history.retention import HOUR, MINUTE
-from headwater.history.store import METRICS, VERSION, text_of, unpacked, version_of
+from headwater.history.store import METRICS, OLDEST_READABLE, text_of, unpacked, version_of
 
 FOLLOW_SECONDS = 0.1
+PAGE = 1_000
+"""How many events are read at a time."""
+_DISORDER_MS = 60_000
+"""By how much an event may be older than those that were stored before it."""
 _BUSY_SECONDS = 5.0
 
 
@@ -116,14 +120,14 @@ class History:
         uri = self.file.absolute().as_uri()
         connection = _connect(f"{uri}?mode=ro")
         try:
-            version_of(connection, self.file, VERSION)
+            version_of(connection, self.file, OLDEST_READABLE)
         except sqlite3.OperationalError:
             connection.close()
             # In a read-only directory, SQLite cannot create the files that it shares with a writer.
             if self.file.with_name(f"{self.file.name}-wal").exists():
                 raise
             connection = _connect(f"{uri}?mode=ro&immutable=1")
-            version_of(connection, self.file, VERSION)
+            version_of(connection, self.file, OLDEST_READABLE)
         except BaseException:
             connection.close()
             raise
@@ -171,50 +175,54 @@ class History:
     def events(
         self,
         after: int = 0,
+        upto: int | None = None,
         *,
         since: int | None = None,
-        kinds: Iterable[str] = (),
         query: str | None = None,
         run_id: str | None = None,
-        limit: int | None = None,
-    ) -> list[StoredEvent]:
-        """The events with a number above `after`, oldest first; `limit` returns the newest of them.
+    ) -> Iterator[StoredEvent]:
+        """The events with a number above `after`, oldest first, up to `upto` or the newest one now.
 
-        Batches are not among them: see `batches`.
+        Batches are not among them: see `batches`. Each page is a transaction of its own. A longer one would keep
+        the writer from reusing its log for as long as the caller takes.
         """
-        where: list[str] = ["seq > ?"]
-        wanted: list[object] = [after]
-        for condition, value in (("at >= ?", since), ("query = ?", query), ("run_id = ?", run_id)):
-            if value is not None:
-                where.append(condition)
-                wanted.append(value)
-        if kinds := tuple(kinds):
-            where.append(f"kind IN ({', '.join('?' * len(kinds))})")
-            wanted.extend(kinds)
-        sql = (
-            f"SELECT seq, at, run_id, body FROM events WHERE {' AND '.join(where)} ORDER BY seq DESC LIMIT ?"
-        )
-        rows = self._rows(sql, (*wanted, _limit(limit)))
-        return [StoredEvent(seq, at, run, json.loads(body)) for seq, at, run, body in reversed(rows)]
+        last = self.newest_seq() if upto is None else upto
+        if since is not None:
+            after = max(after, self._first_since(since - _DISORDER_MS, last) - 1)
+        if run_id is not None:
+            first, newest = self._ends("seq", "events WHERE run_id = :run", {"run": run_id})
+            after, last = max(after, (first or 0) - 1), min(last, newest or 0)
+        # A `+` keeps SQLite from using the index of that column, with which it would sort, or read the whole run.
+        of_run = "run_id = ?" if query is None else "+run_id = ?"
+        filters = {"query = ?": query, of_run: run_id, "+at >= ?": since}
+        chosen = {condition: value for condition, value in filters.items() if value is not None}
+        where = " AND ".join(["seq > ?", "seq <= ?", *chosen])
+        sql = f"SELECT seq, at, run_id, body FROM events WHERE {where} ORDER BY seq LIMIT {PAGE}"
+        while page := self._rows(sql, (after, last, *chosen.values())):
+            for seq, at, run, body in page:
+                yield StoredEvent(seq, at, run, json.loads(body))
+            after = page[-1][0]
+
+    def _first_since(self, ms: int, last: int) -> int:
+        """The number of the first event at or after a time; the one after `last` if there is none."""
+        rows = self._rows("SELECT seq FROM events WHERE at >= ? ORDER BY at LIMIT 1", (ms,))
+        return int(rows[0][0]) if rows else last + 1
 
     def follow(
         self,
         stop: threading.Event,
         after: int | None = None,
         *,
-        kinds: Iterable[str] = (),
         query: str | None = None,
         wait: Callable[[float], object] | None = None,
     ) -> Iterator[StoredEvent]:
         """New events as they are stored, until `stop` is set; by default, those after the newest one now."""
-        kinds, wait = tuple(kinds), wait or stop.wait
+        wait = wait or stop.wait
         seq = self.newest_seq() if after is None else after
         while not stop.is_set():
             newest = self.newest_seq()
             if newest > seq:
-                for event in self.events(seq, kinds=kinds, query=query):
-                    yield event
-                    newest = max(newest, event.seq)
+                yield from self.events(seq, newest, query=query)
                 seq = newest
             wait(FOLLOW_SECONDS)
 
@@ -280,13 +288,19 @@ class History:
             return start, end
         tables = ["batches WHERE query = :query"]
         tables += [f"buckets WHERE series = :series AND resolution = {each}" for each in (MINUTE, HOUR)]
-        # Each minimum and maximum in a query of its own: SQLite then only looks at the ends of the index.
-        ends = (f"SELECT (SELECT min(at) FROM {table}), (SELECT max(at) FROM {table})" for table in tables)
         named = {"query": query, "series": series}
-        times = [row for each in ends for row in self._rows(each, named)]
+        times = [self._ends("at", table, named) for table in tables]
         first = min((first for first, _ in times if first is not None), default=0)
         last = max((last for _, last in times if last is not None), default=0)
         return first if start is None else start, last if end is None else end
+
+    def _ends(
+        self, column: str, rows: str, named: Mapping[str, object]
+    ) -> tuple[int, int] | tuple[None, None]:
+        """The minimum and maximum; each in a query of its own, so that SQLite only looks at the ends of the index."""
+        sql = f"SELECT (SELECT min({column}) FROM {rows}), (SELECT max({column}) FROM {rows})"
+        first, last = self._rows(sql, named)[0]
+        return first, last
 
 
 def _connect(uri: str) -> sqlite3.Connection:

@@ -32,6 +32,7 @@ from headwater.history.outputs import Outage, RepeatedIdle
 from headwater.history.retention import PROGRESS_KEPT, HistoryLimits, Retention
 from headwater.history.store import (
     INSERT_BATCH,
+    INSERT_EVENT,
     INSERT_PROGRESS,
     as_text,
     is_damage,
@@ -227,7 +228,6 @@ class Recorder:
                 connection.execute(INSERT_PROGRESS, row)
 
     def _store_events(self, connection: sqlite3.Connection, events: list[Event]) -> None:
-        insert = "INSERT INTO events (at, run_id, kind, query, code, body) VALUES (?, ?, ?, ?, ?, ?)"
         self._run_id = self._run_id or self._view.run_id
         for event in events:
             query, code = getattr(event, "query", ""), getattr(event, "code", "")
@@ -240,7 +240,7 @@ class Recorder:
                 # Of a query that is idle after each batch, one such event is enough.
                 connection.execute("DELETE FROM events WHERE kind = 'query_idle' AND query = ?", (query,))
             row = (ms_of(event.at), self._run_id, event.kind, query, code, as_text(event.to_json()))
-            connection.execute(insert, row)
+            connection.execute(INSERT_EVENT, row)
 
     def _store_status(self, connection: sqlite3.Connection) -> None:
         status = self._view.to_json()

@@ -22,7 +22,9 @@ from headwater.events import QueryProgress
 from headwater.events.status import lag_of
 from headwater.values import scrub, scrub_within
 
-VERSION = 2
+VERSION = 3
+OLDEST_READABLE = 2
+"""The oldest version that a reader understands: it only lacks indexes of version 3."""
 METRICS = (
     "rows_in",
     "rows_out",
@@ -43,6 +45,7 @@ _BUSY_SECONDS = 1.0
 _WAL_BYTES = 8 << 20
 
 # Times are milliseconds since the epoch. In `progress`, the body is compressed JSON; elsewhere, it is JSON.
+# Every index of a table with a rowid ends with it, so each index of `events` has the events in the order of `seq`.
 _TABLES = f"""
 CREATE TABLE IF NOT EXISTS runs (
     run_id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
@@ -54,6 +57,9 @@ CREATE TABLE IF NOT EXISTS events (
     query TEXT NOT NULL, code TEXT NOT NULL, body TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS events_idle ON events (query) WHERE kind = 'query_idle';
+CREATE INDEX IF NOT EXISTS events_run ON events (run_id);
+CREATE INDEX IF NOT EXISTS events_query ON events (query);
+CREATE INDEX IF NOT EXISTS events_time ON events (at);
 CREATE TABLE IF NOT EXISTS batches (
     query TEXT NOT NULL, at INTEGER NOT NULL, batch_id INTEGER NOT NULL, run_id TEXT NOT NULL,
     {_METRIC_COLUMNS}, PRIMARY KEY (query, at, batch_id)
@@ -70,11 +76,11 @@ CREATE TABLE IF NOT EXISTS buckets (
     min REAL NOT NULL, max REAL NOT NULL, sum REAL NOT NULL, PRIMARY KEY (series, resolution, at)
 ) WITHOUT ROWID;
 """
+INSERT_EVENT = "INSERT INTO events (at, run_id, kind, query, code, body) VALUES (?, ?, ?, ?, ?, ?)"
 INSERT_BATCH = (
     f"INSERT OR REPLACE INTO batches (query, at, batch_id, run_id, {', '.join(METRICS)}) "
     f"VALUES (?, ?, ?, ?{', ?' * len(METRICS)})"
 )
-
 INSERT_PROGRESS = "INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?)"
 
 

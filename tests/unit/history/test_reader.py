@@ -6,14 +6,15 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.errors import UsageError
 from headwater.events import Notice, QueryStarted
-from headwater.history.reader import History, Point
+from headwater.history.reader import PAGE, History, Point
 from headwater.history.recorder import Recorder
-from headwater.history.retention import HOUR, MINUTE, HistoryLimits, Retention, Slice
+from headwater.history.retention import DAY, HOUR, MINUTE, HistoryLimits, Retention, Slice
 from headwater.history.store import open_for_writing
 from tests.unit.history.events import NOON, at, batch, started, view_of
 
@@ -58,7 +59,7 @@ def test_a_file_that_is_no_history_is_explained(file: Path) -> None:
 
 def test_an_empty_history_has_nothing(file: Path, recorder: Recorder) -> None:
     with History(file) as history:
-        assert (history.events(), history.batches("out"), history.queries()) == ([], [], [])
+        assert (list(history.events()), history.batches("out"), history.queries()) == ([], [], [])
         assert (history.batch("out", 1), history.status("other"), history.newest_seq()) == (None, None, 0)
         assert history.series("out", "lag") == []
 
@@ -73,11 +74,90 @@ def test_events_are_selected(file: Path, recorder: Recorder) -> None:
         assert [event.seq for event in history.events()] == [1, 2, 3, 4, 5]
         assert [event.seq for event in history.events(3)] == [4, 5]
         assert [event.seq for event in history.events(since=NOON + 5)] == [2, 4, 5]
-        assert [event.seq for event in history.events(kinds=["notice", "run_started"])] == [1, 3, 4, 5]
+        assert [event.seq for event in history.events(since=NOON + 21)] == []
+        assert [event.seq for event in history.events(since=NOON + DAY)] == []
         assert [event.seq for event in history.events(query="out")] == [2]
+        assert [event.seq for event in history.events(query="out", run_id="r1")] == [2]
+        assert [event.seq for event in history.events(1, 3)] == [2, 3]
         assert [event.seq for event in history.events(run_id="r2")] == []
-        assert [event.seq for event in history.events(limit=2)] == [4, 5]
-        assert history.events(4)[0].to_json() == {"seq": 5, **notice(2, NOON + 20).to_json()}
+        (last,) = history.events(4)
+        assert last.to_json() == {"seq": 5, **notice(2, NOON + 20).to_json()}
+
+
+def insert(writer: sqlite3.Connection, rows: list[tuple[int, int, str, str]]) -> None:
+    """Events, each with its number, its time, its run and its query."""
+    sql = "INSERT INTO events (seq, at, run_id, kind, query, code, body) VALUES (?, ?, ?, 'notice', ?, '', '{}')"
+    writer.executemany(sql, rows)
+
+
+@pytest.fixture
+def writer(file: Path) -> Iterator[sqlite3.Connection]:
+    connection, _ = open_for_writing(file)
+    yield connection
+    connection.close()
+
+
+def test_events_are_read_page_by_page(file: Path, writer: sqlite3.Connection) -> None:
+    insert(writer, [(seq, NOON + seq, "r1", "out") for seq in range(1, 2 * PAGE + 1)])
+    with History(file) as history:
+        read = list[str]()
+        history._connection.set_trace_callback(read.append)
+        events = history.events()
+        assert [next(events).seq for _ in range(PAGE)] == list(range(1, PAGE + 1))
+        assert len([sql for sql in read if "body" in sql]) == 1
+        # What is stored from now on belongs to the next call.
+        insert(writer, [(2 * PAGE + 1, NOON, "r1", "out")])
+        assert [event.seq for event in events] == list(range(PAGE + 1, 2 * PAGE + 1))
+        assert len([sql for sql in read if "body" in sql]) == 3
+        # No transaction stays open in between, so the writer can empty its log.
+        next(history.events())
+        assert writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+
+
+def test_the_events_of_a_run_and_of_a_query(file: Path, writer: sqlite3.Connection) -> None:
+    runs = [(1, "r1", "a"), (2, "r1", "b"), (3, "", ""), (4, "r2", "a"), (5, "r2", "b"), (6, "r3", "a")]
+    insert(writer, [(seq, NOON + seq * DAY, run, query) for seq, run, query in runs])
+    with History(file) as history:
+        assert [event.seq for event in history.events(run_id="r2")] == [4, 5]
+        assert [event.seq for event in history.events(run_id="r2", query="a")] == [4]
+        assert [event.seq for event in history.events(query="a")] == [1, 4, 6]
+        assert [event.seq for event in history.events(query="a", since=NOON + 2 * DAY)] == [4, 6]
+
+
+def test_an_event_that_was_stored_late_has_its_own_time(file: Path, writer: sqlite3.Connection) -> None:
+    times = [NOON, NOON + 61_000, NOON + 59_000, NOON + 62_000, NOON + 60_000]
+    insert(writer, [(seq, at, "r1", "out") for seq, at in enumerate(times, 1)])
+    with History(file) as history:
+        assert [event.seq for event in history.events(since=NOON + 60_000)] == [2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "index"),
+    [
+        ({}, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        ({"run_id": "r1"}, "INDEX events_run (run_id=? AND rowid>? AND rowid<?)"),
+        ({"query": "out"}, "INDEX events_query (query=? AND rowid>? AND rowid<?)"),
+        ({"query": "out", "run_id": "r1"}, "INDEX events_query (query=? AND rowid>? AND rowid<?)"),
+        ({"since": NOON}, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        ({"query": "out", "since": NOON}, "INDEX events_query (query=? AND rowid>? AND rowid<?)"),
+    ],
+)
+def test_no_page_is_sorted_or_scanned(
+    file: Path, writer: sqlite3.Connection, arguments: dict[str, Any], index: str
+) -> None:
+    insert(writer, [(1, NOON, "r1", "out")])
+    with History(file) as history:
+        read = list[str]()
+        history._connection.set_trace_callback(read.append)
+        assert [event.seq for event in history.events(**arguments)] == [1]
+        history._connection.set_trace_callback(None)
+        plans = [
+            step
+            for sql in dict.fromkeys(read)
+            for *_, step in history._connection.execute(f"EXPLAIN QUERY PLAN {sql}")
+        ]
+    assert f"SEARCH events USING {index}" in plans
+    assert [step for step in plans if "TEMP B-TREE" in step or step.startswith("SCAN events")] == []
 
 
 def test_new_events_are_followed_while_they_are_written(file: Path, recorder: Recorder) -> None:
@@ -94,12 +174,12 @@ def test_new_events_are_followed_while_they_are_written(file: Path, recorder: Re
             stop.set()
 
     with History(file) as history:
-        found = [event.body["message"] for event in history.follow(stop, kinds=["notice"], wait=wait)]
+        found = [event.body["message"] for event in history.follow(stop, query="", wait=wait)]
         # Those of the last wait came after the stop.
         assert found == ["1", "2"]
         assert max(waits) <= 0.2
         stop.clear()
-        following = history.follow(stop, after=0, kinds=["notice"])
+        following = history.follow(stop, after=0, query="")
         assert [next(following).body["message"] for _ in range(4)] == ["0", "1", "2", "3"]
 
 

@@ -65,7 +65,7 @@ def test_events_and_batches_are_stored(tmp_path: Path) -> None:
     first = QueryStarted(query="out", id="i", run_id="q1", at=at(NOON + 1))
     record(file, SparkStarting(at=at(NOON)), started(), first, batch(0, NOON + 2), batch(1, NOON + 3), notice)
     with History(file) as history:
-        stored = history.events()
+        stored = list(history.events())
         assert [event.body for event in stored] == [
             SparkStarting(at=at(NOON)).to_json(),
             started().to_json(),

@@ -64,6 +64,9 @@ def test_version_1_is_migrated(tmp_path: Path) -> None:
     connection, problem = open_for_writing(file)
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     code = connection.execute("SELECT code FROM events").fetchone()
+    new, _ = open_for_writing(tmp_path / "new.sqlite")
+    assert objects(connection) == objects(new)
+    new.close()
     connection.close()
     assert problem is None
     assert tables == {"runs", "events", "batches", "progress", "series", "buckets", "sqlite_sequence"}
@@ -85,6 +88,119 @@ def test_version_1_is_migrated(tmp_path: Path) -> None:
         assert history.batch("out", 1) == events[1].progress
 
 
+VERSION_2 = """
+PRAGMA auto_vacuum = INCREMENTAL;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
+    exit_code INTEGER, last_seen INTEGER NOT NULL, status TEXT NOT NULL
+);
+CREATE INDEX runs_started ON runs (started_at);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, run_id TEXT NOT NULL, kind TEXT NOT NULL,
+    query TEXT NOT NULL, code TEXT NOT NULL, body TEXT NOT NULL
+);
+CREATE INDEX events_idle ON events (query) WHERE kind = 'query_idle';
+CREATE TABLE batches (
+    query TEXT NOT NULL, at INTEGER NOT NULL, batch_id INTEGER NOT NULL, run_id TEXT NOT NULL, rows_in REAL,
+    rows_out REAL, duration_ms REAL, rows_in_per_second REAL, rows_processed_per_second REAL,
+    watermark_delay_ms REAL, lag REAL, waiting_files REAL, state_rows REAL, state_bytes REAL, late_rows REAL,
+    bad_rows REAL, PRIMARY KEY (query, at, batch_id)
+) WITHOUT ROWID;
+CREATE TABLE progress (
+    query TEXT NOT NULL, at INTEGER NOT NULL, batch_id INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (query, at, batch_id)
+);
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY, query TEXT NOT NULL, metric TEXT NOT NULL, UNIQUE (query, metric)
+);
+CREATE TABLE buckets (
+    series INTEGER NOT NULL, resolution INTEGER NOT NULL, at INTEGER NOT NULL, count INTEGER NOT NULL,
+    min REAL NOT NULL, max REAL NOT NULL, sum REAL NOT NULL, PRIMARY KEY (series, resolution, at)
+) WITHOUT ROWID;
+INSERT INTO runs VALUES ('r1', 'shop', 10, 90, 0, 95, '{"run_id": "r1"}');
+INSERT INTO events VALUES (7, 20, 'r1', 'notice', '', 'HW-X', '{"event": "notice"}');
+INSERT INTO events VALUES (9, 30, 'r1', 'query_started', 'out', '', '{"event": "query_started"}');
+INSERT INTO batches (query, at, batch_id, run_id, rows_in) VALUES ('out', 40, 3, 'r1', 5);
+INSERT INTO series VALUES (1, 'out', 'rows_in');
+INSERT INTO buckets VALUES (1, 3600000, 0, 2, 1, 3, 4);
+PRAGMA user_version = 2;
+"""
+
+
+def objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Every table and index, with its table."""
+    return set(connection.execute("SELECT name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+def content_of(file: Path) -> object:
+    with History(file) as history:
+        return (
+            [run.to_json() for run in history.runs()],
+            history.status(),
+            [(event.seq, event.at, event.body) for event in history.events()],
+            [event.seq for event in history.events(run_id="r1", query="out")],
+            [event.seq for event in history.events(since=25)],
+            [batch.to_json() for batch in history.batches("out")],
+            [point.to_json() for point in history.series("out", "rows_in", points=1)],
+        )
+
+
+def test_version_2_is_readable_and_migrated(tmp_path: Path) -> None:
+    file = tmp_path / "history.sqlite"
+    old = sqlite3.connect(file)
+    old.executescript(VERSION_2)
+    old.close()
+    before = content_of(file)
+    connection, problem = open_for_writing(file)
+    new, _ = open_for_writing(tmp_path / "new.sqlite")
+    assert problem is None
+    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    assert objects(connection) == objects(new)
+    assert {name for name, table in objects(new) if table == "events"} == {
+        "events",
+        "events_idle",
+        "events_query",
+        "events_run",
+        "events_time",
+    }
+    # Numbers of events are never used again.
+    connection.execute(
+        "INSERT INTO events (at, run_id, kind, query, code, body) VALUES (1, '', '', '', '', '')"
+    )
+    assert connection.execute("SELECT max(seq) FROM events").fetchone() == (10,)
+    connection.execute("DELETE FROM events WHERE seq = 10")
+    connection.close()
+    new.close()
+    assert content_of(file) == before
+    assert before == (
+        [
+            {
+                "run_id": "r1",
+                "pipeline": "shop",
+                "started_at": text_of(10),
+                "ended_at": text_of(90),
+                "exit_code": 0,
+                "last_seen": text_of(95),
+            }
+        ],
+        {"run_id": "r1"},
+        [(7, 20, {"event": "notice"}), (9, 30, {"event": "query_started"})],
+        [9],
+        [9],
+        [
+            {
+                "query": "out",
+                "at": text_of(40),
+                "batch_id": 3,
+                "run_id": "r1",
+                **dict.fromkeys(METRICS),
+                "rows_in": 5,
+            }
+        ],
+        [{"at": text_of(0), "count": 3, "min": 1, "max": 5, "mean": 3}],
+    )
+
+
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "history.sqlite"
     old = sqlite3.connect(file)
@@ -104,14 +220,14 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "history.sqlite"
     new = sqlite3.connect(file)
-    new.execute("PRAGMA user_version = 3")
+    new.execute("PRAGMA user_version = 4")
     new.close()
     for opened in (open_for_writing, History):
         with pytest.raises(SetupError) as error:
             opened(file)
         (problem,) = error.value.problems
         assert problem.code == "HW-HISTORY-VERSION-UNSUPPORTED"
-        assert (problem.params["version"], problem.params["known"]) == (3, 2)
+        assert (problem.params["version"], problem.params["known"]) == (4, 3)
         assert (
             problem.hint
             == "Use the version of Headwater that wrote it, or move the file to start a new history."
