@@ -215,6 +215,8 @@ def _run_lines(run: Row) -> Iterator[str]:
     yield f"{run['pipeline']}: {run['status']}{since} (run {run['run_id']}, {run['run_dir']})"
     if run.get("problem"):
         yield f"  {_problem_line(run['problem'])}"
+    for consumer, events in run["events_dropped"].items():
+        yield f"  {consumer}: missed {count_of(events, 'event')}"
     if not run["queries"]:
         return
     rows = [list(_COLUMNS), *(_cells(each) for each in run["queries"])]

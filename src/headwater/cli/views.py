@@ -280,7 +280,7 @@ def describe(event: Event) -> str:
                 return f"{event.query}: alert {event.alert} is over"
             return f"{event.query}: {event.severity}: {event.code} {event.message} {event.hint}"
         case EventsDropped():
-            return f"{count_of(event.dropped, 'event')} dropped: {event.consumer} is too slow"
+            return f"{event.consumer}: missed {count_of(event.dropped, 'event')}"
         case QueryTerminated():
             return f"{event.query}: {event.status.value}{_why(event.problem)}"
         case RunFinished():

@@ -1,7 +1,7 @@
 """Passes events on to consumers, each with its own bounded queue and thread.
 
-No consumer can slow a query or another consumer. If a queue is full, the consumer misses events. They are counted,
-and reported to all consumers with `EventsDropped`.
+No consumer can slow a query or another consumer. If a queue is full, the consumer misses events, and it can lose
+others itself, such as on a full disk. All of them are counted, and reported to all consumers with `EventsDropped`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from headwater.errors.catalogue.running import EVENTS_DROPPED
 from headwater.events.kinds import Event, EventsDropped, QueryIdle
 
 _LOG = logging.getLogger("headwater")
@@ -32,9 +33,11 @@ class Consumer:
         capacity: int = CAPACITY,
         tick: Callable[[], None] | None = None,
         seconds: float = 1.0,
+        lost: Callable[[], int] = lambda: 0,
     ) -> None:
         self.name = name
         self._consume = consume
+        self._lost, self._lost_before = lost, 0
         self._capacity = capacity
         self._tick, self._seconds = tick, seconds
         self._events: deque[Event] = deque()
@@ -61,9 +64,11 @@ class Consumer:
             self._changed.notify_all()
 
     def take_dropped(self) -> int:
-        """How many events were dropped since the last call."""
+        """How many events it has missed since the last call."""
         with self._changed:
-            dropped, self._dropped = self._dropped, 0
+            lost = self._lost()
+            dropped, self._dropped = self._dropped + lost - self._lost_before, 0
+            self._lost_before = lost
             return dropped
 
     def drain(self, deadline: float) -> bool:
@@ -77,6 +82,7 @@ class Consumer:
         """Take no more events; what is still queued is dropped."""
         with self._changed:
             self._closed = True
+            self._dropped += sum(not isinstance(event, EventsDropped) for event in self._events)
             self._events.clear()
             self._changed.notify_all()
         if self._thread is not threading.current_thread():
@@ -116,6 +122,7 @@ class EventBus:
         self._report = report
         self._consumers: list[Consumer] = []
         self._report_due = 0.0
+        self._logged: set[str] = set()
 
     def add(
         self,
@@ -124,40 +131,51 @@ class EventBus:
         capacity: int = CAPACITY,
         tick: Callable[[], None] | None = None,
         seconds: float = 1.0,
+        lost: Callable[[], int] = lambda: 0,
     ) -> Consumer:
-        """Pass every later event on to a consumer; `tick` is called every `seconds` on the same thread."""
-        consumer = Consumer(name, consume, capacity, tick, seconds)
+        """Pass every later event on to a consumer; `tick` is called every `seconds` on the same thread.
+
+        `lost` returns how many events the consumer has received so far, but could not write or send.
+        """
+        consumer = Consumer(name, consume, capacity, tick, seconds, lost)
         self._consumers = [*self._consumers, consumer]
         return consumer
 
     def remove(self, consumer: Consumer) -> None:
         """Pass no more events on to a consumer."""
-        self._consumers = [each for each in self._consumers if each is not consumer]
         consumer.close()
+        self.report_dropped()
+        self._consumers = [each for each in self._consumers if each is not consumer]
 
     def __call__(self, event: Event, /) -> None:
         for consumer in self._consumers:
             consumer.put(event)
         if time.monotonic() >= self._report_due:
             self._report_due = time.monotonic() + _REPORT_SECONDS
-            self._report_dropped()
+            self.report_dropped()
 
-    def _report_dropped(self) -> None:
+    def report_dropped(self) -> None:
+        """Report what consumers have missed since the last report; logged once for each of them."""
         for consumer in self._consumers:
             dropped = consumer.take_dropped()
             if dropped:
-                _LOG.warning("%s missed %d events", consumer.name, dropped)
                 event = EventsDropped(consumer=consumer.name, dropped=dropped)
                 self._report(event)
                 for each in self._consumers:
                     each.put(event)
+                if consumer.name not in self._logged:
+                    self._logged.add(consumer.name)
+                    _LOG.warning("%s", EVENTS_DROPPED.at(None, consumer=consumer.name))
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> None:
-        """Wait until every consumer has handled what is queued, `seconds` at most, and end their threads."""
+        """Wait until every consumer has handled what is queued, `seconds` at most, and end their threads.
+
+        What is still queued then is dropped.
+        """
         deadline = time.monotonic() + seconds
-        self._report_dropped()
+        self.report_dropped()
         for consumer in self._consumers:
-            if not consumer.drain(deadline):
-                _LOG.warning("%s did not handle all events in time", consumer.name)
+            consumer.drain(deadline)
         for consumer in self._consumers:
             consumer.close()
+        self.report_dropped()

@@ -309,7 +309,7 @@ class PipelineChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EventsDropped(Event):
-    """A consumer of events was too slow, and its queue was full."""
+    """A consumer of events has missed some: its queue was full, or it could not write or send them."""
 
     kind: ClassVar[str] = "events_dropped"
     consumer: str

@@ -273,7 +273,7 @@ class RunView:
         self.problem: Problem | None = None
         """Why the run could not start."""
         self.dropped: dict[str, int] = {}
-        """Events that a consumer has missed, by consumer."""
+        """How many events each consumer has missed."""
         self.queries: dict[str, QueryView] = {}
         self.turn = threading.RLock()
         """Held while an event is taken in; hold it to read several values of the same moment."""

@@ -205,7 +205,7 @@ FAMILIES = (
     ),
     _counter(
         "events_dropped",
-        "Events that a consumer missed because its queue was full.",
+        "Events that a consumer missed: its queue was full, or it could not write or send them.",
         (*_PIPELINE, "consumer"),
         lambda view: [((view.pipeline, consumer), count) for consumer, count in view.dropped.items()],
     ),

@@ -12,7 +12,7 @@ from typing import IO
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import EVENT_FUNCTION_FAILED, EVENT_LOG_UNWRITABLE, WEBHOOK_FAILED
-from headwater.events import Event, QueryIdle
+from headwater.events import Event, EventsDropped, QueryIdle
 from headwater.history.store import as_text
 from headwater.values import Secret, scrub
 from headwater.values.secrets import hide
@@ -78,6 +78,8 @@ class JsonLinesFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.outage = Outage()
+        self.lost = 0
+        """How many events are not in the file because it could not be written."""
         self._is_repeated = RepeatedIdle()
         self._file: IO[str] | None = None
 
@@ -91,6 +93,8 @@ class JsonLinesFile:
             file.flush()
         except OSError as error:
             self.close()
+            # The report of a loss is not counted: it would be a loss to report.
+            self.lost += not isinstance(event, EventsDropped)
             reason = error.strerror or str(error)
             self.outage.failed(EVENT_LOG_UNWRITABLE.at(None, file=str(self.path), reason=reason))
         else:

@@ -21,6 +21,7 @@ from headwater.events import (
     BacklogChanged,
     EpochCommitted,
     Event,
+    EventsDropped,
     QueryIdle,
     QueryProgress,
     QueryRunning,
@@ -107,6 +108,9 @@ class Recorder:
             if isinstance(event, _NOISE):
                 return
             if len(self._pending) >= MOST_PENDING:
+                if isinstance(event, EventsDropped):
+                    # The report of a loss must not cause one. The status has the number.
+                    return
                 self._pending.popleft()
                 self.dropped += 1
             self._pending.append((event, self._waiting_files.get(getattr(event, "query", ""))))
@@ -140,6 +144,8 @@ class Recorder:
         self.flush()
         with self._turn:
             self._disconnect()
+            self.dropped += len(self._pending)
+            self._pending.clear()
 
     def _work(self) -> None:
         while True:
@@ -194,7 +200,8 @@ class Recorder:
             self._put_back(taken)
             raise
         except Exception:
-            self.dropped += len(taken)
+            with self._full:
+                self.dropped += len(taken)
             raise
         self._seen_at = time.monotonic() if status_due else self._seen_at
         self._grown.update(event.query for event, _ in taken if isinstance(event, QueryProgress))

@@ -34,7 +34,7 @@ from headwater.values import Secret
 if TYPE_CHECKING:
     from headwater.history.metrics_server import MetricsServer
 
-_HEALTH_SECONDS = 1.0
+_TICK_SECONDS = 1.0
 _OUTPUT_SECONDS = 5.0
 
 
@@ -106,18 +106,23 @@ class Observers:
         recorder = Recorder(
             self._directory.history, self.view, limits, notify=lambda problem: emit(Notice.of(problem))
         )
-        self._bus.add("history", recorder)
+        self._bus.add("history", recorder, lost=lambda: recorder.dropped)
         self._steps.callback(recorder.close)
         if observed.event_log is not None:
             log = JsonLinesFile(observed.event_log)
-            self._bus.add("event log", log)
+            self._bus.add("event log", log, lost=lambda: log.lost)
             self._steps.callback(log.close)
         if observed.webhook is not None:
             webhook = Webhook(observed.webhook, observed.name)
-            self._bus.add("webhook", webhook)
+            self._bus.add("webhook", webhook, lost=lambda: webhook.outage.failures)
             self._steps.callback(webhook.close)
         health = HealthMonitor(observed.alerts, emit)
-        self._bus.add("health", health, tick=health.tick, seconds=_HEALTH_SECONDS)
+
+        def tick() -> None:
+            health.tick()
+            self._bus.report_dropped()
+
+        self._bus.add("health", health, tick=tick, seconds=_TICK_SECONDS)
         self._control(emit)
         if observed.metrics is not None:
             server = METRICS.join(observed.metrics, self.view, self.host.is_alive)
@@ -163,6 +168,8 @@ class Observers:
         self.host.ended()
         self._bus.close()
         self._steps.close()
+        # The last write of the history may have failed.
+        self._bus.report_dropped()
 
 
 class MetricsEndpoint:

@@ -14,7 +14,7 @@ import pytest
 from headwater.cli import control_views as views
 from headwater.control.registry import mark_ended, register
 from headwater.events import QueryStatus
-from headwater.events.kinds import Alert, QueryTerminated
+from headwater.events.kinds import Alert, EventsDropped, QueryTerminated
 from tests.unit.cli.conftest import Headwater
 from tests.unit.control.runs import AT, PROBLEM, finished, record, serving, started
 
@@ -55,6 +55,19 @@ def test_the_status_of_a_run(headwater: Headwater, run_dir: Path) -> None:
         answer = headwater("status", run_dir, "--check")
         assert (answer.code, answer.out, answer.err) == (0, running(run_dir), "")
         assert headwater("status", run_dir, "--json").json == host.view.to_json()
+
+
+def test_the_status_says_which_events_are_missing(headwater: Headwater, run_dir: Path) -> None:
+    with serving(run_dir) as (host, _):
+        host.view.apply(EventsDropped(consumer="webhook", dropped=1))
+        host.view.apply(EventsDropped(consumer="history", dropped=1_204))
+        head, _, table = running(run_dir).partition("\n")
+        answer = headwater("status", run_dir)
+        assert answer.out == f"{head}\n  webhook: missed 1 event\n  history: missed 1,204 events\n{table}"
+        assert headwater("status", run_dir, "--json").json["events_dropped"] == {
+            "webhook": 1,
+            "history": 1_204,
+        }
 
 
 def test_the_status_of_a_query(headwater: Headwater, run_dir: Path) -> None:

@@ -53,6 +53,50 @@ def test_a_slow_consumer_delays_nobody_and_its_losses_are_reported() -> None:
     assert 3 <= received <= 4
 
 
+def test_what_a_consumer_could_not_write_is_reported_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reports, seen, lost = list[Event](), list[Event](), 0
+    bus = EventBus(reports.append)
+    bus.add("history", lambda event: None, lost=lambda: lost)
+    bus.add("seen", seen.append)
+    bus.report_dropped()
+    assert reports == []
+    lost = 3
+    bus.report_dropped()
+    bus.report_dropped()
+    lost = 5
+    bus.close(SECONDS)
+    assert [(each.consumer, each.dropped) for each in reports if isinstance(each, EventsDropped)] == [
+        ("history", 3),
+        ("history", 2),
+    ]
+    assert seen == reports
+    assert [record.message.partition(": ")[0] for record in caplog.records] == ["HW-EVENTS-DROPPED"]
+    assert "Events are missing in history" in caplog.text
+
+
+def test_what_is_still_queued_at_the_end_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    reports, began, go_on = list[Event](), threading.Event(), threading.Event()
+    bus = EventBus(reports.append)
+
+    def wait(event: Event) -> None:
+        began.set()
+        assert go_on.wait(SECONDS)
+
+    bus.add("webhook", wait)
+    bus(notice(0))
+    assert began.wait(SECONDS)
+    for number in range(4):
+        bus(notice(number))
+    bus.close(0.01)
+    go_on.set()
+    assert [(each.consumer, each.dropped) for each in reports if isinstance(each, EventsDropped)] == [
+        ("webhook", 4)
+    ]
+    assert [record.message.partition(": ")[0] for record in caplog.records] == ["HW-EVENTS-DROPPED"]
+
+
 def test_a_consumer_that_raises_receives_the_next_event(caplog: pytest.LogCaptureFixture) -> None:
     bus, seen = EventBus(), list[Event]()
 

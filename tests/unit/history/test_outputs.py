@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import PipelineError
-from headwater.events import Alert, Event, Found, Notice, QueryIdle, QueryStarted
+from headwater.events import Alert, Event, EventsDropped, Found, Notice, QueryIdle, QueryStarted
 from headwater.events.bus import EventBus
 from headwater.history.outputs import JsonLinesFile, Webhook, function_consumer
 from headwater.values import secret
@@ -80,7 +80,10 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     log = JsonLinesFile(folder / "events.jsonl")
     for _ in range(3):
         log(NOTICE)
-    assert log.outage.failures == 3
+    assert (log.outage.failures, log.lost) == (3, 3)
+    # To count this one would report it, which would fail as well.
+    log(EventsDropped(consumer="event log", dropped=3))
+    assert (log.outage.failures, log.lost) == (4, 3)
     assert [record.message.partition(":")[0] for record in caplog.records] == ["HW-EVENT-LOG-UNWRITABLE"]
     folder.unlink()
     log(NOTICE)

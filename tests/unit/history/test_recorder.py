@@ -20,6 +20,7 @@ from headwater.events import (
     BacklogChanged,
     EpochCommitted,
     Event,
+    EventsDropped,
     Notice,
     QueryIdle,
     QueryStarted,
@@ -226,6 +227,24 @@ def test_of_events_that_cannot_be_written_the_newest_wait(
     recorder.close()
     with History(blocked / "history.sqlite") as history:
         assert [each.batch_id for each in history.batches("out")] == [4, 3, 2]
+
+
+def test_what_was_never_written_is_counted_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_PENDING", 3)
+    monkeypatch.setattr(module, "WRITE_SECONDS", 3_600.0)
+    blocked = tmp_path / "run"
+    blocked.write_text("a file where the directory should be")
+    recorder = Recorder(blocked / "history.sqlite", RunView(), clock=CLOCK)
+    for number in range(4):
+        recorder(batch(number, NOON + number))
+    assert recorder.dropped == 1
+    # The report of a loss does not replace an event.
+    recorder(EventsDropped(consumer="history", dropped=1))
+    assert recorder.dropped == 1
+    recorder.close()
+    assert recorder.dropped == 4
 
 
 def test_a_full_disk_does_not_stop_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -465,6 +465,10 @@ HISTORY_UNWRITABLE = Entry(
     "Check that the disk has free space and that this user can write to {directory}.",
     retryable=True,
 )
+EVENTS_DROPPED = Entry(
+    "Events are missing in {consumer}: it is too slow, or it could not write or send them. The queries continue.",
+    "Run `headwater status` to see how many. Look for an earlier message with the cause, such as a full disk.",
+)
 EVENT_LOG_UNWRITABLE = Entry(
     "Could not write event log {file}: {reason}. The queries continue without it.",
     "Check that the disk has free space and that this user can write to the file.",
