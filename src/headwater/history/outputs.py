@@ -6,16 +6,26 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from headwater.errors import Problem
-from headwater.errors.catalogue.running import EVENT_FUNCTION_FAILED, EVENT_LOG_UNWRITABLE, WEBHOOK_FAILED
+from headwater.errors import Entry, Problem
+from headwater.errors.catalogue.running import (
+    EVENT_FUNCTION_FAILED,
+    EVENT_LOG_UNWRITABLE,
+    WEBHOOK_FAILED,
+    WEBHOOK_REDIRECTED,
+)
 from headwater.events import Event, EventsDropped, QueryIdle
 from headwater.history.store import as_text
 from headwater.values import Secret, scrub
 from headwater.values.secrets import hide
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
 
 _LOG = logging.getLogger("headwater")
 WEBHOOK_KINDS = frozenset(
@@ -125,6 +135,15 @@ class JsonLinesFile:
                 _LOG.debug("could not write the rest of %s", self.path)
 
 
+@dataclass(frozen=True)
+class _Failure:
+    """Why an event could not be sent; never with a part of the URL."""
+
+    reason: str
+    retryable: bool = False
+    entry: Entry = WEBHOOK_FAILED
+
+
 class Webhook:
     """Sends events to a URL as JSON, one POST each; the URL never appears in logs.
 
@@ -153,44 +172,44 @@ class Webhook:
         if event.kind not in self._kinds:
             return
         body = as_text({"pipeline": self._pipeline, **event.to_json()}).encode()
-        reason = self._send(body)
-        if reason:
-            self.outage.failed(WEBHOOK_FAILED.at(None, kind=event.kind, reason=reason))
+        failure = self._send(body)
+        if failure:
+            self.outage.failed(failure.entry.at(None, kind=event.kind, reason=failure.reason))
         else:
             self.outage.over()
 
-    def _send(self, body: bytes) -> str:
-        """Send with retries; the reason of the last failure, or an empty string."""
-        reason = ""
-        for attempt in range(self._attempts):
-            if attempt and self._closed.wait(self._backoff * 2 ** (attempt - 1)):
+    def _send(self, body: bytes) -> _Failure | None:
+        """Send with retries; the last failure if none succeeds."""
+        failure = self._post(body)
+        for attempt in range(1, self._attempts):
+            if not failure or not failure.retryable or self._closed.wait(self._backoff * 2 ** (attempt - 1)):
                 break
-            reason, retryable = self._post(body)
-            if not retryable:
-                break
-        return reason
+            failure = self._post(body)
+        return failure
 
-    def _post(self, body: bytes) -> tuple[str, bool]:
-        """Why it failed, and whether a retry can help."""
+    def _post(self, body: bytes) -> _Failure | None:
         # Loaded here: it would delay the start of every run, and few have a webhook.
         import urllib.error
         import urllib.request
 
         if not self._url.startswith(("http://", "https://")):
-            return "the URL does not start with https://", False
+            return _Failure("the URL does not start with https://")
         headers = {"Content-Type": "application/json; charset=utf-8", "User-Agent": "headwater"}
         try:
             request = urllib.request.Request(self._url, body, headers, method="POST")
-            with urllib.request.urlopen(request, timeout=self._timeout):
-                return "", False
+            with _opener().open(request, timeout=self._timeout):
+                return None
         except urllib.error.HTTPError as error:
             error.close()
-            return f"HTTP status {error.code}", error.code >= 500 or error.code in (408, 429)
+            reason = f"HTTP status {error.code}"
+            if 300 <= error.code < 400:
+                return _Failure(reason, entry=WEBHOOK_REDIRECTED)
+            return _Failure(reason, retryable=error.code >= 500 or error.code in (408, 429))
         except OSError as error:
-            return self._reason(error), True
+            return _Failure(self._reason(error), retryable=True)
         except (ValueError, OverflowError, HTTPException) as error:
             # The text of the error may contain a part of the URL.
-            return f"the URL or the response is malformed ({type(error).__name__})", False
+            return _Failure(f"the URL or the response is malformed ({type(error).__name__})")
 
     def _reason(self, error: OSError) -> str:
         from urllib.error import URLError
@@ -202,6 +221,20 @@ class Webhook:
     def close(self) -> None:
         """Do not wait for further retries."""
         self._closed.set()
+
+
+@cache
+def _opener() -> OpenerDirector:
+    """Opens URLs, and raises HTTPError for a redirect."""
+    import urllib.request
+
+    class NoRedirects(urllib.request.HTTPRedirectHandler):
+        """Follows none; the one of urllib turns some into GET."""
+
+        def redirect_request(self, *request: object) -> None:
+            return None
+
+    return urllib.request.build_opener(NoRedirects)
 
 
 def function_consumer(function: Callable[[Event], object], name: str) -> Callable[[Event], None]:

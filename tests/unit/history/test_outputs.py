@@ -102,6 +102,8 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.codes: list[int] = []
+        self.location = ""
+        self.gets: list[str] = []
         self.received: list[tuple[str, str, object]] = []
         self.release = threading.Event()
         self.release.set()
@@ -119,6 +121,13 @@ class Handler(BaseHTTPRequestHandler):
         self.server.received.append((self.path, self.headers["Content-Type"], body))
         self.server.release.wait(20)
         self.send_response(self.server.codes.pop(0) if self.server.codes else 200)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.gets.append(self.path)
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
@@ -171,6 +180,23 @@ def test_only_what_a_retry_can_fix_is_retried(codes: list[int], posts: int, fail
         hook = Webhook(server.url, "shop", backoff=0.01)
         hook(NOTICE)
         assert (len(server.received), hook.outage.failures) == (posts, failures)
+
+
+@pytest.mark.parametrize("code", [300, 301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure_with_a_remedy(code: int, caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as other, serving() as server:
+        server.codes, server.location = [code], other.url.replace("/hook/", "/moved/")
+        hook = Webhook(server.url, "shop", backoff=0.01)
+        hook(NOTICE)
+        assert (len(server.received), hook.outage.failures) == (1, 1)
+        assert (other.received, other.gets, server.gets) == ([], [], [])
+    (record,) = caplog.records
+    assert record.message.startswith(
+        "HW-WEBHOOK-REDIRECTED: The server of the webhook redirected an event of kind `notice` "
+        f"(HTTP status {code}). Headwater does not follow redirects"
+    )
+    assert "Set `webhook` to the address that the server redirects to" in record.message
+    assert "token-4711" not in caplog.text
 
 
 def test_a_failure_is_logged_once_and_without_the_url(

@@ -479,6 +479,11 @@ WEBHOOK_FAILED = Entry(
     "Check that the URL in `webhook` is correct and that its server is running.",
     retryable=True,
 )
+WEBHOOK_REDIRECTED = Entry(
+    "The server of the webhook redirected an event of kind `{kind}` ({reason}). Headwater does not follow redirects: "
+    "the event would become a GET request, or another server would receive it.",
+    "Set `webhook` to the address that the server redirects to, such as the one with `https://` or with a final `/`.",
+)
 EVENT_FUNCTION_FAILED = Entry(
     "Function {function} failed on an event of kind `{kind}`: {error}.",
     "Fix the function that `on_event` names. The queries are not affected.",
