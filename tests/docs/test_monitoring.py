@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
+from headwater.events import RunFinished
 from headwater.history.metrics import RunCollector
 from headwater.history.metrics_server import DEFAULT_PORT
 from tests.docs.pages import DOCS, ROOT, blocks
@@ -31,8 +32,9 @@ HAS_PROMTOOL = pytest.mark.skipif(not shutil.which("promtool"), reason="promtool
 
 
 def exposed() -> str:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(RunCollector(lambda: [run_view()]))
+    registry, view = CollectorRegistry(auto_describe=False), run_view()
+    view.apply(RunFinished(run_id=view.run_id, exit_code=0, queries={}))
+    registry.register(RunCollector(lambda: [view]))
     return generate_latest(registry).decode()
 
 

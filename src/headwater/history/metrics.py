@@ -203,6 +203,12 @@ FAMILIES = (
         _PIPELINE,
         lambda view: [((view.pipeline,), _seconds(view.started_at))],
     ),
+    _gauge(
+        "run_exit_code",
+        "Exit code of a run that has ended: 0 if it succeeded. Its series stay until the last run of the process ends.",
+        _PIPELINE,
+        lambda view: [] if view.exit_code is None else [((view.pipeline,), view.exit_code)],
+    ),
     _counter(
         "events_dropped",
         "Events that a consumer missed: its queue was full, or it could not write or send them.",

@@ -9,6 +9,7 @@ The Prometheus client is imported when a server starts: most runs have none.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import json
 import re
@@ -22,7 +23,7 @@ from socketserver import TCPServer
 from typing import Any
 
 from headwater.errors import Problem, SetupError, UsageError
-from headwater.errors.catalogue.environment import METRICS_PORT_UNAVAILABLE
+from headwater.errors.catalogue.environment import METRICS_ADDRESS_IN_USE, METRICS_PORT_UNAVAILABLE
 from headwater.errors.catalogue.notices import METRICS_SERVED
 from headwater.errors.catalogue.programs import METRICS_ADDRESS_INVALID
 from headwater.errors.catalogue.running import METRICS_EXPOSED
@@ -103,6 +104,8 @@ def _listen(address: Address, views: Callable[[], Sequence[RunView]], alive: Cal
     try:
         return _Server(address, views, alive)
     except (OSError, UnicodeError) as error:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            raise SetupError(METRICS_ADDRESS_IN_USE.at(address=str(address))) from error
         reason = getattr(error, "strerror", None) or str(error)
         raise SetupError(METRICS_PORT_UNAVAILABLE.at(address=str(address), reason=reason)) from error
 
@@ -190,14 +193,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def unready(views: Sequence[RunView]) -> list[dict[str, str]]:
-    """Why the runs are not ready: queries that have not started, have failed or are critical."""
+    """Why the runs are not ready: they or their queries have not started, have failed or are critical."""
     found: list[dict[str, str]] = []
     for view in views:
         with view.turn:
             reasons = [(query.name, reason) for query in view.queries.values() if (reason := _reason(query))]
-            pipeline, started = view.pipeline, bool(view.queries)
+            pipeline, status, started = view.pipeline, view.status, bool(view.queries)
         found += [{"pipeline": pipeline, "query": query, "reason": reason} for query, reason in reasons]
-        found += [] if started else [{"pipeline": pipeline, "reason": "starting"}]
+        if not started and status in ("starting", "failed"):
+            found.append({"pipeline": pipeline, "reason": status})
     return found if views else [{"reason": "starting"}]
 
 

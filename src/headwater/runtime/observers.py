@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from headwater.control import registry
 from headwater.control.server import ControlServer
-from headwater.errors import Problem, SetupError
+from headwater.errors import Problem, SetupError, UsageError
+from headwater.errors.catalogue.programs import METRICS_ADDRESS_CONFLICT
 from headwater.events import Emit, Event, Notice, RunFinished
 from headwater.events.bus import EventBus
 from headwater.events.status import RunView
@@ -32,7 +33,7 @@ from headwater.spec.history import HistoryKeys
 from headwater.values import Secret
 
 if TYPE_CHECKING:
-    from headwater.history.metrics_server import MetricsServer
+    from headwater.history.metrics_server import Address, MetricsServer
 
 _TICK_SECONDS = 1.0
 _OUTPUT_SECONDS = 5.0
@@ -177,33 +178,45 @@ class MetricsEndpoint:
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
-        self._runs: tuple[tuple[RunView, Callable[[], bool]], ...] = ()
+        self._active: tuple[tuple[RunView, Callable[[], bool]], ...] = ()
+        self._ended: tuple[RunView, ...] = ()
         self._server: MetricsServer | None = None
+        self._asked: Address | None = None
 
     def join(self, address: str, view: RunView, is_alive: Callable[[], bool]) -> MetricsServer:
-        """Serve the metrics of a run; the first run starts the server, and decides its address."""
+        """Serve the metrics of a run; the first run starts the server, and decides its address.
+
+        UsageError if a later one wants another address.
+        """
         # Loaded here: it would delay the start of every run, and few serve metrics.
         from headwater.history.metrics_server import Address, MetricsServer
 
+        wanted = Address.parse(address)
         with self._turn:
             if self._server is None:
-                self._server = MetricsServer(Address.parse(address), self._views, self._all_alive)
-            self._runs = (*self._runs, (view, is_alive))
+                self._server, self._asked = MetricsServer(wanted, self._views, self._all_alive), wanted
+            elif wanted not in (self._asked, self._server.address):
+                params = {"used": str(self._server.address), "name": view.pipeline, "address": str(wanted)}
+                raise UsageError(METRICS_ADDRESS_CONFLICT.at(None, **params))
+            # The series of a new run replace those of the last one of the same pipeline.
+            self._ended = tuple(each for each in self._ended if each.pipeline != view.pipeline)
+            self._active = (*self._active, (view, is_alive))
             return self._server
 
     def _views(self) -> list[RunView]:
-        return [view for view, _ in self._runs]
+        return [*self._ended, *(view for view, _ in self._active)]
 
     def _all_alive(self) -> bool:
-        return all(is_alive() for _, is_alive in self._runs)
+        return all(is_alive() for _, is_alive in self._active)
 
     def leave(self, view: RunView) -> None:
-        """Serve the metrics of a run no more; the last run stops the server."""
+        """The run has ended. Its metrics stay until the last run ends, which stops the server."""
         with self._turn:
-            self._runs = tuple(each for each in self._runs if each[0] is not view)
-            if self._server is not None and not self._runs:
+            self._active = tuple(each for each in self._active if each[0] is not view)
+            self._ended = (*self._ended, view)
+            if self._server is not None and not self._active:
                 self._server.close()
-                self._server = None
+                self._server, self._ended = None, ()
 
 
 METRICS = MetricsEndpoint()

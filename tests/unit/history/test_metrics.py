@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.events import Alert, EpochCommitted, EventsDropped, QueryStarted, RunStarted
+from headwater.events import Alert, EpochCommitted, EventsDropped, QueryStarted, RunFinished, RunStarted
 from headwater.events.status import RunView
 from headwater.history.metrics import FAMILIES, MAX_PARTITIONS, RunCollector
 from tests.run_views import AT, AT_SECONDS, kafka_progress, offsets, run_view
@@ -94,8 +94,19 @@ def test_exactly_one_status_of_a_query_is_set() -> None:
     assert {sample for key, sample in status.items() if key not in set_ones} == {0}
 
 
+def test_a_run_that_has_ended_has_an_exit_code() -> None:
+    view = run_view()
+    assert "headwater_run_exit_code" not in {name for name, _ in series(view)}
+    view.apply(RunFinished(run_id="r1", exit_code=1, queries={}))
+    found = series(view)
+    assert value(found, "run_exit_code", {"pipeline": "shop"}) == 1
+    assert value(found, "query_batches_total", CLICKS) == 2
+
+
 def test_the_realistic_run_has_every_family() -> None:
-    names = {name for name, _ in series(run_view())}
+    view = run_view()
+    view.apply(RunFinished(run_id="r1", exit_code=0, queries={}))
+    names = {name for name, _ in series(view)}
     assert names == {name for family in FAMILIES for name in family.series}
 
 

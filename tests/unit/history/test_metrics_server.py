@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetupError, UsageError
-from headwater.events import Alert, QueryStarted, QueryStatus, QueryTerminated
+from headwater.events import Alert, QueryStarted, QueryStatus, QueryTerminated, RunFinished
 from headwater.events.status import RunView
 from headwater.history.metrics_server import MAX_REQUESTS, Address, MetricsServer
-from tests.run_views import QUERIES, progress, run_view
+from tests.run_views import AT, QUERIES, progress, run_view
 
 SECONDS = 10.0
 FREE = Address(port=0)
@@ -119,6 +119,18 @@ def test_ready_once_every_query_has_started() -> None:
         server.close()
 
 
+@pytest.mark.parametrize(("code", "status", "found"), [(0, 200, []), (1, 503, [(None, "failed")])])
+def test_a_run_that_ended_before_its_queries_is_not_starting(
+    code: int, status: int, found: list[tuple[str | None, str]]
+) -> None:
+    view = RunView()
+    view.run_id, view.pipeline, view.started_at = "r1", "shop", AT
+    with serving(view) as server:
+        assert reasons(server) == (503, [(None, "starting")])
+        view.apply(RunFinished(run_id="r1", exit_code=code, queries={}))
+        assert reasons(server) == (status, found)
+
+
 def test_a_critical_alert_makes_it_unready() -> None:
     view = run_view()
     view.apply(QueryStarted(query="lost", id="i", run_id="again"))
@@ -166,9 +178,17 @@ def test_a_port_in_use_is_an_error_with_a_remedy() -> None:
     with serving() as server, pytest.raises(SetupError) as error:
         MetricsServer(server.address, list)
     (problem,) = error.value.problems
-    assert problem.code == "HW-METRICS-PORT-UNAVAILABLE"
-    assert problem.params == {"address": str(server.address), "reason": "Address already in use"}
+    assert problem.code == "HW-METRICS-ADDRESS-IN-USE"
+    assert problem.params == {"address": str(server.address)}
     assert "--metrics 0" in problem.hint
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(SetupError) as error:
+        MetricsServer(Address("192.0.2.1", 9464), list)
+    (problem,) = error.value.problems
+    assert problem.code == "HW-METRICS-PORT-UNAVAILABLE"
+    assert problem.params == {"address": "192.0.2.1:9464", "reason": "Cannot assign requested address"}
 
 
 def test_a_closed_server_releases_its_port() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from headwater.api.remote import connect
-from headwater.events import Event, EventsDropped, Notice
+from headwater.errors import UsageError
+from headwater.events import Event, EventsDropped, Notice, QueryStatus, QueryTerminated, RunFinished
 from headwater.events.status import RunView
 from headwater.history import recorder
 from headwater.history.metrics import RunCollector
@@ -65,3 +68,70 @@ def test_events_that_are_lost_are_in_the_status_the_metrics_and_the_log(
         "HW-EVENT-LOG-UNWRITABLE": 1,
         "HW-EVENTS-DROPPED": 2,
     }
+
+
+# Metrics.
+
+
+def scraped(url: str) -> list[str]:
+    with urllib.request.urlopen(url) as answer:
+        lines: list[str] = answer.read().decode().splitlines()
+    return [
+        line for line in lines if line.startswith(("headwater_run_exit_code{", "headwater_query_status{"))
+    ]
+
+
+def observing(tmp_path: Path, name: str, metrics: str = "0") -> tuple[Observers, list[Event]]:
+    seen = list[Event]()
+    observers = Observers(Observed(name, tmp_path / name, metrics=metrics), f"{name}-1", seen.append)
+    observers.open()
+    return observers, seen
+
+
+def ended(observers: Observers, code: int) -> None:
+    observers(RunFinished(run_id=observers.view.run_id, exit_code=code, queries={}))
+    observers.close()
+
+
+def url_of(seen: list[Event]) -> str:
+    until(lambda: any(isinstance(each, Notice) for each in seen))
+    (url,) = (str(each.fields["url"]) for each in seen if isinstance(each, Notice))
+    return url
+
+
+def test_a_run_that_has_ended_is_scraped_until_the_last_one_ends(tmp_path: Path) -> None:
+    (first, told), (second, told_too) = observing(tmp_path, "a"), observing(tmp_path, "b")
+    url = url_of(told)
+    assert url_of(told_too) == url
+    first(QueryTerminated(query="out", status=QueryStatus.FAILED))
+    ended(first, 1)
+    assert 'headwater_run_exit_code{pipeline="a"} 1.0' in scraped(url)
+    assert 'headwater_query_status{pipeline="a",query="out",status="failed"} 1.0' in scraped(url)
+    with urllib.request.urlopen(url.replace("/metrics", "/health/live")) as answer:
+        assert answer.status == 200
+    # A new run of the same pipeline replaces it.
+    again, _ = observing(tmp_path, "a")
+    assert scraped(url) == []
+    ended(second, 0)
+    assert scraped(url) == ['headwater_run_exit_code{pipeline="b"} 0.0']
+    ended(again, 0)
+    with pytest.raises(urllib.error.URLError):
+        scraped(url)
+    # The next run starts with nothing of the last ones.
+    third, told = observing(tmp_path, "c")
+    assert scraped(url_of(told)) == []
+    third.close()
+
+
+def test_runs_of_one_process_share_one_address(tmp_path: Path) -> None:
+    first, told = observing(tmp_path, "a")
+    address = url_of(told).removeprefix("http://").removesuffix("/metrics")
+    second, told = observing(tmp_path, "b", metrics=address)
+    assert url_of(told) == f"http://{address}/metrics"
+    with pytest.raises(UsageError) as refused:
+        observing(tmp_path, "c", metrics="9999")
+    (problem,) = refused.value.problems
+    assert problem.code == "HW-METRICS-ADDRESS-CONFLICT"
+    assert problem.params == {"used": address, "name": "c", "address": "127.0.0.1:9999"}
+    first.close()
+    second.close()

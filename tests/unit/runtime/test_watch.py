@@ -109,7 +109,7 @@ def test_a_watch_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     session = FakeSession()
     with closing(socket.create_server(("127.0.0.1", 0))) as taken, pytest.raises(SetupError) as refused:
         watching(session, tmp_path, metrics=str(taken.getsockname()[1]))
-    assert refused.value.problems[0].code == "HW-METRICS-PORT-UNAVAILABLE"
+    assert refused.value.problems[0].code == "HW-METRICS-ADDRESS-IN-USE"
     assert not RunDirectory(tmp_path / "run").in_use
     assert not session.listener.is_open
 

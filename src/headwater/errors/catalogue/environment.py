@@ -113,6 +113,11 @@ INTERNAL_ERROR = Entry(
     "Internal error: {error}.",
     "Run the command again with `--verbose` and report the output.",
 )
+METRICS_ADDRESS_IN_USE = Entry(
+    "Could not serve metrics on {address}: another process uses this address, such as another run with `--metrics`.",
+    "Choose another port for each process, such as `--metrics 9465`, or a free one with `--metrics 0`. To share one "
+    "address, run the pipelines in one process: `headwater run a.yml b.yml --metrics`.",
+)
 METRICS_PORT_UNAVAILABLE = Entry(
     "Could not serve metrics on {address}: {reason}.",
     "Choose another port, such as `--metrics 9465`, or a free one with `--metrics 0`.",

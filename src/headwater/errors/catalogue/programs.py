@@ -224,6 +224,10 @@ METRICS_ADDRESS_INVALID = Entry(
     "Invalid `--metrics {text}`: expected a port or an address.",
     "Write for example `--metrics 9464` or `--metrics 127.0.0.1:9464`.",
 )
+METRICS_ADDRESS_CONFLICT = Entry(
+    "This process already serves metrics on {used}. It cannot serve those of `{name}` on {address} as well.",
+    "Use `{used}` for all runs of this process, or start `{name}` in another process.",
+)
 RATE_INVALID = Entry(
     "Invalid `--rate {text}`: {says}.",
     "Write for example `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
