@@ -220,6 +220,27 @@ QUIET: dict[str, str] = {
 """A healthy query that is idle, with a lag that shrinks."""
 
 
+HOURLY: dict[str, str] = {
+    f"headwater_query_trigger_interval_seconds{QUERY}": "3600x120",
+    'headwater_query_status{pipeline="shop", query="out", status="running"}': "1x120",
+}
+HOURLY_QUIET: dict[str, str] = HOURLY | {
+    # 99 minutes ago: one trigger was missed, because the batch before it took long.
+    f"headwater_query_last_batch_timestamp_seconds{QUERY}": "60x120",
+    f"headwater_query_last_batch_duration_seconds{QUERY}": "900x120",
+    f"headwater_query_watermark_timestamp_seconds{QUERY}": "-3600x120",
+    'headwater_source_lag_rows{pipeline="shop", query="out", source="in", partition="t-0"}': "200000+1000x120",
+    'headwater_source_waiting_files{pipeline="shop", query="out", path="/in"}': "2000+5x120",
+}
+"""A healthy query with the trigger `every 1 hour`, between two of its batches."""
+HOURLY_FIRING: dict[str, dict[str, str]] = {
+    "HeadwaterBatchStuck": {f"headwater_query_last_batch_timestamp_seconds{QUERY}": "-7200x120"},
+    "HeadwaterBatchesSlow": {f"headwater_query_last_batch_duration_seconds{QUERY}": "3400x120"},
+    "HeadwaterWatermarkOld": {f"headwater_query_watermark_timestamp_seconds{QUERY}": "-10000x120"},
+}
+"""What makes rules fire for such a query."""
+
+
 def alerts_of(case: dict[str, str], expected: list[str]) -> dict[str, Any]:
     """A case for promtool: these alerts and no others fire after 100 minutes."""
     series = [{"series": name, "values": values} for name, values in case.items()]
@@ -237,10 +258,12 @@ def test_every_rule_fires_for_its_cause_only(tmp_path: Path) -> None:
         alerts_of(case if name == "HeadwaterAbsent" else exporting | case, [name])
         for name, case in FIRING.items()
     ]
+    hourly = [alerts_of(exporting | HOURLY_QUIET, [])]
+    hourly += [alerts_of(exporting | HOURLY | case, [name]) for name, case in HOURLY_FIRING.items()]
     tests = {
         "rule_files": [str(MONITORING / "alerts.yml")],
         "evaluation_interval": "1m",
-        "tests": [*cases, alerts_of(QUIET, [])],
+        "tests": [*cases, alerts_of(QUIET, []), *hourly],
     }
     file = tmp_path / "tests.yml"
     file.write_text(json.dumps(tests), encoding="utf-8")
