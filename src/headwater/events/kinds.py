@@ -239,6 +239,8 @@ class InputsIdle(Event):
     kind: ClassVar[str] = "inputs_idle"
     query: str
     idle_inputs: tuple[Mapping[str, Any], ...]
+    blocking: tuple[str, ...] = ()
+    """The sources that blocked the watermark when it last stayed the same for some batches, also slow ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from headwater.errors import Entry
 from headwater.errors.catalogue.alerts import (
@@ -139,13 +138,19 @@ class StuckWatermark(Rule[StuckWatermarkAlert]):
         self._since: float | None = None
         self._before = 0.0
         self._counted = (0.0, 0.0)
-        self._idle: tuple[Mapping[str, Any], ...] = ()
+        self._idle: tuple[str, ...] = ()
+        self._blocking: tuple[str, ...] = ()
+        self._sources: tuple[str, ...] = ()
 
     def take(self, event: Event, now: float) -> None:
         match event:
             case InputsIdle():
-                self._idle = event.idle_inputs
+                idle = (str(name) for each in event.idle_inputs for name in each.get("sources", ()))
+                self._idle, self._blocking = tuple(dict.fromkeys(idle)), event.blocking
             case QueryProgress():
+                reports = enumerate(event.progress.get("sources") or ())
+                names = self.query.details.sources or [self.query.source(*each) for each in reports]
+                self._sources = tuple(dict.fromkeys(names))
                 self._batch(event, now)
 
     def _batch(self, event: QueryProgress, now: float) -> None:
@@ -176,21 +181,28 @@ class StuckWatermark(Rule[StuckWatermarkAlert]):
     def readings(self, now: float) -> Iterator[Reading]:
         if self._since is None:
             return
-        names = dict.fromkeys(str(name) for each in self._idle for name in each.get("sources", ()))
         cause = f"all rows are older than {self._newest}" if self._last < self._newest else "no input is idle"
-        if names:
-            cause = f"idle: {quoted(names)}"
+        if self._idle:
+            cause = f"idle: {quoted(self._idle)}"
+        slow = [name for name in self._slow if name not in self._idle]
+        if slow:
+            cause += f"; blocked by {quoted(slow)}"
         params = {
             "query": self.query.name,
             "lasting": lasting(self._before - self._since),
             "cause": cause,
             "watermark": self._watermark,
-            "sources": ", ".join(names),
+            "sources": ", ".join([*self._idle, *slow]),
         }
         warning, critical = (
             counted / threshold for counted, threshold in zip(self._counted, self._thresholds, strict=True)
         )
         yield Reading(WATERMARK_STUCK, params, warning, critical)
+
+    @property
+    def _slow(self) -> tuple[str, ...]:
+        """The sources that block the watermark, as far as they are known; if the query has only one, that one."""
+        return self._blocking or (self._sources if len(self._sources) == 1 and not self._idle else ())
 
 
 class FutureTimestamp(Rule[FutureTimestampAlert]):

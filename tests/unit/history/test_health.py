@@ -386,7 +386,8 @@ def test_a_watermark_that_stays_while_rows_arrive_is_stuck() -> None:
     assert world.changes == []
     stuck(world, 1)
     assert world.changes == [("stuck_watermark", "warning")]
-    assert "no input is idle" in world.found[0].message
+    assert "(no input is idle; blocked by `clicks`)" in world.found[0].message
+    assert world.found[0].fields["sources"] == "clicks"
     stuck(world, 50)
     assert world.changes[1:] == [("stuck_watermark", "critical")]
     world.batch(60.0, newest=world.now, watermark=world.now - 60)
@@ -407,7 +408,27 @@ def test_rows_that_are_all_old_name_the_newest() -> None:
     for _ in range(12):
         world.batch(60.0, newest=START, watermark=START + HOUR)
     assert world.changes == [("stuck_watermark", "warning")]
-    assert f"all rows are older than {stamp(START + HOUR)}" in world.found[0].message
+    assert f"(all rows are older than {stamp(START + HOUR)}; blocked by `clicks`)" in world.found[0].message
+
+
+def test_a_stuck_watermark_names_the_slow_inputs_of_several() -> None:
+    world = World(sources=("views", "clicks"))
+    # The sources of a watermark are unknown until the run has found them.
+    stuck(world, 12)
+    assert "(no input is idle)" in world.found[0].message
+    assert world.found[0].fields["sources"] == ""
+    world = World(sources=("views", "clicks"))
+    world.monitor(InputsIdle(query="q", idle_inputs=(), blocking=("clicks",)))
+    stuck(world, 12)
+    assert "(no input is idle; blocked by `clicks`)" in world.found[0].message
+    assert world.found[0].fields["sources"] == "clicks"
+    # An idle one is not named twice.
+    world = World(sources=("views", "clicks"))
+    idle = ({"sources": ["views"], "since_batch": None},)
+    world.monitor(InputsIdle(query="q", idle_inputs=idle, blocking=("views", "clicks")))
+    stuck(world, 12)
+    assert "(idle: `views`; blocked by `clicks`)" in world.found[0].message
+    assert world.found[0].fields["sources"] == "views, clicks"
 
 
 def test_event_times_rounded_to_hours_are_not_stuck() -> None:

@@ -9,9 +9,9 @@ from headwater.connectors.contract import Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.events import BacklogChanged, Event, InputsIdle
-from headwater.events.idle import InputMark
+from headwater.events.idle import InputMark, QueryInputs
 from headwater.runtime.query_state import QueryState
-from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
+from headwater.runtime.tasks import MANY_INPUTS, STILL_BATCHES, Backlog, BacklogWatch, IdleWatch
 from headwater.spark.query import UnreadFiles
 from tests.unit.runtime.queries import FakeQuery
 
@@ -91,6 +91,57 @@ def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
     assert [*watch.tick(TICK)] == []
     assert [event.idle_inputs for event in events if isinstance(event, InputsIdle)][1:] == [()]
     assert state.summary().idle_inputs == ()
+
+
+def still(state: QueryState, watch: IdleWatch, batches: int, at: str = "2026-01-01T09:00:00.000Z") -> None:
+    """Batches that leave the watermark where it is."""
+    for _ in range(batches):
+        state.recent.append({"eventTime": {"watermark": at}})
+        assert [*watch.tick(TICK)] == []
+
+
+def blocking(events: list[Event]) -> list[tuple[str, ...]]:
+    return [event.blocking for event in events if isinstance(event, InputsIdle)]
+
+
+def test_a_slow_input_is_named_when_the_watermark_has_not_moved_for_some_batches() -> None:
+    state, query, watch, events = watched()
+    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
+    # Both deliver rows: none is idle.
+    state.delivered = {"a": 1, "b": 1}
+    still(state, watch, STILL_BATCHES - 1)
+    assert events == []
+    still(state, watch, 3)
+    assert (blocking(events), state.idle_inputs) == ([("b",)], ())
+    # It stays known while the watermark advances, until another one blocks it.
+    query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
+    still(state, watch, 1, "2026-01-01T10:00:00.000Z")
+    assert len(events) == 1
+    query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN.replace(hour=11))), TEN)
+    still(state, watch, STILL_BATCHES, "2026-01-01T10:00:00.000Z")
+    assert blocking(events) == [("b",), ("a",)]
+    # After a restart, the alerts start from scratch.
+    state.restarted(cast(RunningQuery, query := JoinQuery()))
+    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
+    query.known = ((), None)
+    still(state, watch, 1, "2026-01-01T11:00:00.000Z")
+    assert blocking(events) == [("b",), ("a",), ("a",)]
+
+
+def test_a_single_watermark_is_blocked_by_the_sources_that_pass_it() -> None:
+    state, query, watch, events = watched()
+    query.known = ((), None)
+    query.inputs = QueryInputs(("a", "b", "c"), {"1": ("a", "b")})
+    still(state, watch, STILL_BATCHES + 2)
+    assert blocking(events) == [("a", "b")]
+
+
+def test_if_all_inputs_are_old_none_blocks_the_others() -> None:
+    state, query, watch, events = watched()
+    query.known = ((InputMark(("a",), NINE), InputMark(("b",), None)), NINE)
+    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
+    still(state, watch, STILL_BATCHES + 2)
+    assert events == []
 
 
 def test_it_is_said_once_when_it_has_lasted() -> None:
