@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -75,6 +77,13 @@ class SessionListener(EventListener):
                 if handle is not None:
                     self._handles[event["runId"]] = handle
         super().take(kind, text)
+
+    def _terminated(self, event: Mapping[str, Any]) -> None:
+        super()._terminated(event)
+        # It was the last event of this start. A program can start any number of queries.
+        name = self._names.pop(event["runId"], "")
+        if self._newest.get(name) == event["runId"]:
+            del self._newest[name]
 
     def handle_of(self, event: QueryStarted) -> StreamingQuery | None:
         """The query that has started; None if Spark could not be asked. It is returned once."""

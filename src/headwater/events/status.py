@@ -36,6 +36,31 @@ from headwater.events.kinds import (
 
 VERSION = 1
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
+ENDED_KEPT = 100
+"""How many ended queries of a program are kept in memory. A program can start any number, each with a new name."""
+
+
+class EndedQueries:
+    """The names of the queries of a program that have ended, up to a number; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def started(self, name: str) -> None:
+        """The query has started again."""
+        self._names.pop(name, None)
+
+    def ended(self, name: str) -> list[str]:
+        """The query has ended; returns the names to forget."""
+        self._names.pop(name, None)
+        self._names[name] = None
+        oldest = list(self._names)[:-ENDED_KEPT]
+        for each in oldest:
+            del self._names[each]
+        return oldest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,6 +300,9 @@ class RunView:
         self.dropped: dict[str, int] = {}
         """How many events each consumer has missed."""
         self.queries: dict[str, QueryView] = {}
+        """The queries by name: those of the pipeline, or those that a program has started."""
+        self._declared: tuple[str, ...] = ()
+        self._ended = EndedQueries()
         self.turn = threading.RLock()
         """Held while an event is taken in; hold it to read several values of the same moment."""
 
@@ -288,14 +316,29 @@ class RunView:
                     self.ended_at, self.exit_code = event.at, event.exit_code
                 case EventsDropped():
                     self.dropped[event.consumer] = self.dropped.get(event.consumer, 0) + event.dropped
+                case Alert() if event.query not in self.queries:
+                    # The last alert of a query that is forgotten already.
+                    pass
                 case _:
                     name = getattr(event, "query", "")
                     if name:
                         self.queries.setdefault(name, QueryView(name=name)).apply(event)
+                        self._forget(event, name)
+
+    def _forget(self, event: Event, name: str) -> None:
+        """Forget the oldest of the queries that a program has started and that have ended."""
+        if name in self._declared:
+            return
+        if isinstance(event, QueryStarted):
+            self._ended.started(name)
+        elif isinstance(event, QueryTerminated):
+            for oldest in self._ended.ended(name):
+                del self.queries[oldest]
 
     def _start(self, event: RunStarted) -> None:
         self.run_id, self.pipeline, self.started_at = event.run_id, event.pipeline, event.at
         self.run_dir, self.spark_version = event.run_dir, event.spark_version
+        self._declared = event.queries
         self.queries |= {
             name: QueryView(name=name, details=event.details.get(name, QueryDetails()), since=event.at)
             for name in event.queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
@@ -20,6 +20,7 @@ from headwater.events import (
     RunFinished,
     RunStarted,
 )
+from headwater.events.status import EndedQueries
 from headwater.history.health_rule import DiskUsage, Reading, Rule, Watched
 from headwater.history.health_rules import RULES
 from headwater.spec.alerts import Alerts
@@ -171,33 +172,36 @@ class HealthMonitor:
         self._emit = emit
         self._clock = clock
         self._disk = disk
-        self._details: dict[str, QueryDetails] = {}
+        self._declared: Mapping[str, QueryDetails] = {}
+        self._started: dict[str, QueryDetails] = {}
+        """The details of queries that a program has started."""
         self._queries: dict[str, QueryHealth] = {}
-        self._terminated: set[str] = set()
+        self._terminated = EndedQueries()
 
     def __call__(self, event: Event) -> None:
         """Take in the next event of the run."""
         now = self._clock()
         match event:
             case RunStarted():
-                self._details |= event.details
+                self._declared = event.details
                 for name in event.queries:
                     self._of(name)
             case RunFinished():
                 for name in tuple(self._queries):
                     self._end(name, now)
             case QueryTerminated():
-                self._terminated.add(event.query)
+                self._terminated.ended(event.query)
                 self._end(event.query, now)
+                self._started.pop(event.query, None)
             case Alert():
                 # Its own events return over the bus.
                 return
             case _:
                 name = str(getattr(event, "query", ""))
                 if isinstance(event, QueryStarted):
-                    self._terminated.discard(name)
+                    self._terminated.started(name)
                     if event.details:
-                        self._details[name] = event.details
+                        self._started[name] = event.details
                 if name and name not in self._terminated:
                     self._pass_on(self._of(name).take(event, now))
 
@@ -209,7 +213,8 @@ class HealthMonitor:
 
     def _of(self, name: str) -> QueryHealth:
         if name not in self._queries:
-            watched = Watched(name, self._details.get(name, QueryDetails()), self._disk)
+            details = self._started.get(name) or self._declared.get(name, QueryDetails())
+            watched = Watched(name, details, self._disk)
             self._queries[name] = QueryHealth(self._thresholds, watched)
         return self._queries[name]
 

@@ -25,6 +25,7 @@ from headwater.events import (
     QueryIdle,
     QueryProgress,
     QueryRunning,
+    QueryTerminated,
     RunStarted,
     StartPhase,
 )
@@ -100,6 +101,8 @@ class Recorder:
     def __call__(self, event: Event) -> None:
         if isinstance(event, BacklogChanged):
             self._waiting_files[event.query] = sum(event.files.values())
+        if isinstance(event, QueryTerminated):
+            self._waiting_files.pop(event.query, None)
         if self._is_repeated(event):
             return
         with self._full:

@@ -29,6 +29,7 @@ from headwater.events import (
     QuerySummary,
     QueryTerminated,
 )
+from headwater.events.status import EndedQueries
 from headwater.runtime.query_state import QueryState, in_order, missed
 from headwater.runtime.scope import STOP_SECONDS, append_failure
 from headwater.runtime.tasks import BacklogWatch, EpochWatch
@@ -93,6 +94,8 @@ class ProgramQueries(Protocol):
 class WatchedQueries:
     """The queries of a session, from `open` to `close`. `ended` is called when Spark itself has ended.
 
+    Of the queries that have terminated, only the last ones are kept. The history has the others.
+
     Everything that Spark reports is handled on the listener's thread, so that no query waits for it.
     """
 
@@ -104,6 +107,8 @@ class WatchedQueries:
         self._ended = ended
         self._changed = threading.Condition(threading.RLock())
         self._committed: set[str] = set()
+        self._last_ended = EndedQueries()
+        self._forgotten_failed = False
         self._not_handled: set[str] = set()
         self._backlogs = BacklogWatch(self.queries, emit)
         self._epochs = EpochWatch(self.queries, self.handle)
@@ -171,6 +176,7 @@ class WatchedQueries:
                 self._end(state)
             state.restarted(query)
             state.newest, state.stopping, state.problem = -1, False, None
+            self._last_ended.started(query.name)
         details = self._session.details(query)
         self._emit(QueryStarted(query=query.name, id=query.id, run_id=query.run_id, details=details))
         if state.restarts:
@@ -233,6 +239,10 @@ class WatchedQueries:
     def _terminated(self, state: QueryState, status: QueryStatus, problem: Problem | None) -> None:
         state.status, state.problem = status, problem
         self._emit(QueryTerminated(query=state.name, status=status, problem=problem))
+        for oldest in self._last_ended.ended(state.name):
+            self._forgotten_failed |= self.queries.pop(oldest).status is QueryStatus.FAILED
+            self._committed.discard(oldest)
+            self._backlogs.forget(oldest)
         self._changed.notify_all()
 
     @property
@@ -279,11 +289,12 @@ class WatchedQueries:
 
     @property
     def exit_code(self) -> int:
-        return int(any(state.status is QueryStatus.FAILED for state in self.queries.values()))
+        failed = any(state.status is QueryStatus.FAILED for state in self.queries.values())
+        return int(failed or self._forgotten_failed)
 
     @property
     def summary(self) -> Mapping[str, QuerySummary]:
-        """The summary of each query, by name."""
+        """The summary of each query that is not forgotten, by name."""
         return {state.name: state.summary() for state in self.queries.values()}
 
 

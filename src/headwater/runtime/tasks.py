@@ -243,6 +243,11 @@ class BacklogWatch(RunTask):
                     params = {"waiting": waiting.files, "path": waiting.path, "taken": taken, "limit": limit}
                     yield BACKLOG_GROWING.at(None, sink=query, **params)
 
+    def forget(self, query: str) -> None:
+        """The query has terminated for good."""
+        self._files.pop(query, None)
+        self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != query}
+
 
 # Whether an idle input blocks the watermark of a query.
 

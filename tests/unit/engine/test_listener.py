@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headwater.engine.listener import EventListener
+from headwater.engine.session_queries import SessionListener
 from headwater.events import Event, QueryIdle, QueryProgress, QueryStarted
 
 SECONDS = 20.0
@@ -116,6 +118,27 @@ def test_the_end_of_an_earlier_start_of_a_query_is_no_news() -> None:
         listener.onQueryTerminated(SparkEvent({"id": "i", "runId": run_id}))
     listener.close()
     assert heard.log == ["out query_started", "out query_started", "out ended"]
+
+
+def test_a_session_listener_forgets_what_has_terminated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.engine.session_queries.active_query", lambda spark, query_id: None)
+    heard = Heard()
+    listener = SessionListener(cast(SparkSession, None), heard)
+    listener._thread.start()
+    for name in ("a", "b"):
+        listener.onQueryStarted(SparkEvent({**STARTED, "runId": f"{name}1", "name": name}))
+    listener.onQueryStarted(SparkEvent({**STARTED, "runId": "b2", "name": "b"}))
+    for run_id in ("a1", "b1"):
+        listener.onQueryTerminated(SparkEvent({"id": "i", "runId": run_id}))
+    assert listener.drain(SECONDS)
+    # The end of the first start of `b` is no news, and its second one is still known.
+    assert heard.log[3:] == ["a ended"]
+    assert (listener._names, listener._newest) == ({"b2": "b"}, {"b": "b2"})
+    listener.onQueryTerminated(SparkEvent({"id": "i", "runId": "b2"}))
+    assert listener.drain(SECONDS)
+    assert heard.log[3:] == ["a ended", "b ended"]
+    assert (listener._names, listener._newest) == ({}, {})
+    listener.close()
 
 
 def test_what_was_not_told_is_looked_for_every_second_and_when_the_listener_is_drained() -> None:

@@ -27,7 +27,7 @@ from headwater.events import (
     RunStarted,
 )
 from headwater.events.counts import SourceCounts
-from headwater.events.status import RunView, lag_of
+from headwater.events.status import ENDED_KEPT, RunView, lag_of
 from headwater.history.metrics_server import unready
 
 AT = "2026-01-01T00:00:0{}.000Z"
@@ -217,3 +217,26 @@ def test_a_run_whose_queries_finished_has_finished_and_one_with_a_failure_has_fa
             view.apply(QueryTerminated(query=name, status=QueryStatus.FINISHED))
         view.apply(RunFinished(run_id="r", exit_code=code, queries={}))
         assert view.status == status
+
+
+def test_of_the_queries_that_a_program_started_the_last_ended_are_kept() -> None:
+    view = started()
+    for name in ("out", "more"):
+        view.apply(QueryTerminated(query=name, status=QueryStatus.FINISHED))
+    names = [f"q{number}" for number in range(ENDED_KEPT + 20)]
+    for name in ("active", *names):
+        view.apply(QueryStarted(query=name, id=name, run_id=name))
+    for name in names[:20]:
+        view.apply(QueryTerminated(query=name, status=QueryStatus.FINISHED))
+    # It runs again.
+    view.apply(QueryStarted(query="q7", id="q7", run_id="again"))
+    for name in names[20:]:
+        view.apply(QueryTerminated(query=name, status=QueryStatus.FINISHED))
+    assert list(view.queries) == ["out", "more", "active", "q7", *names[20:]]
+    view.apply(QueryTerminated(query="active", status=QueryStatus.FINISHED))
+    # In the order in which they ended.
+    assert list(view.queries) == ["out", "more", "active", "q7", *names[21:]]
+    # Its last alert arrives late.
+    ended = Alert(query="q0", alert="late", severity="warning", active=False, code="HW-X", message="m")
+    view.apply(ended)
+    assert "q0" not in view.queries

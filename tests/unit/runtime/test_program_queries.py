@@ -19,6 +19,7 @@ from headwater.events import (
     QueryStarted,
     QueryTerminated,
 )
+from headwater.events.status import ENDED_KEPT
 from headwater.runtime.program_queries import ControlledWatch, WatchedQueries
 from headwater.values import AvailableNow, Every
 from headwater.values.durations import Duration
@@ -232,3 +233,28 @@ def test_a_batch_that_outlasts_the_limit_is_interrupted(
     world.watched.stop(["out"], 0.5)
     world.watched.over("out")
     assert world.ends == [("out", "stopped", "HW-STOP-TIMEOUT")]
+
+
+def test_only_the_last_ended_queries_are_kept_in_memory(world: World) -> None:
+    world.watched.open()
+    world.session.start(FakeQuery("active"))
+    failed = world.session.start(FailedQuery("failed"))
+    failed.is_active = False
+    world.watched.over("failed")
+    assert world.watched.exit_code == 1
+    names = [f"q{number}" for number in range(ENDED_KEPT + 30)]
+    for name in names:
+        query = world.session.start(FakeQuery(name))
+        world.watched.handle(batch(0, query=name))
+        query.is_active = False
+        world.watched.over(name)
+    world.watched.catch_up()
+    assert list(world.watched.summary) == ["active", *names[30:]]
+    # Every event was emitted, and a failure is not forgotten.
+    assert [each.query for each in world.of(QueryTerminated)] == ["failed", *names]
+    assert [each.query for each in world.of(QueryProgress)] == names
+    assert world.watched.exit_code == 1
+    # A name that is known no more is that of a new query.
+    world.session.start(FakeQuery("q0"))
+    assert world.of(QueryRestarted) == []
+    assert world.watched.summary["q0"].status == "starting"

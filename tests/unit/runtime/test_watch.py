@@ -14,6 +14,7 @@ from headwater.api.remote import connect
 from headwater.engine.session_queries import Spark
 from headwater.errors import CheckpointLockedError, SetupError
 from headwater.events import Event
+from headwater.events.status import ENDED_KEPT
 from headwater.history.reader import History
 from headwater.run_directory import RunDirectory
 from headwater.runtime.locks import RunLocks
@@ -71,6 +72,21 @@ def test_a_watch_is_shown_like_a_run_and_stops_twice(tmp_path: Path) -> None:
         (run,) = history.runs()
         assert (run.run_id, run.pipeline, run.exit_code) == (watch.id, "job", 0)
         assert [each.batch_id for each in history.batches("out")] == [1, 0]
+
+
+def test_the_history_has_the_queries_that_memory_forgets(tmp_path: Path) -> None:
+    session, names = FakeSession(), [f"q{number}" for number in range(ENDED_KEPT + 10)]
+    with watching(session, tmp_path) as watch:
+        assert session.receiver is not None
+        for name in names:
+            query = session.start(FakeQuery(name))
+            query.is_active = False
+            session.receiver.over(name)
+        assert list(watch.queries) == names[10:]
+    with History(RunDirectory(tmp_path / "run").history) as history:
+        ends = [event.body for event in history.events() if event.body["event"] == "query_terminated"]
+        assert [(each["query"], each["status"]) for each in ends] == [(name, "stopped") for name in names]
+        assert [each["query"] for each in (history.status() or {})["queries"]] == names[10:]
 
 
 def test_a_second_watch_of_the_same_session_replaces_the_first(tmp_path: Path) -> None:
