@@ -105,7 +105,7 @@ def write(file: Path, events: int, limits: HistoryLimits) -> None:
         with transaction(connection):
             connection.executemany(INSERT_BATCH, _batches(numbers))
             connection.executemany(INSERT_EVENT, _events(numbers))
-        retention.step(START + numbers[-1] * 1_000, set(QUERIES))
+        list(retention.steps(START + numbers[-1] * 1_000, set(QUERIES)))
     connection.close()
     _write_status(file, START + seconds * 1_000, limits)
 

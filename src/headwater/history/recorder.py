@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +48,8 @@ from headwater.history.store import (
 
 _LOG = logging.getLogger("headwater")
 WRITE_SECONDS = 0.5
+TIDY_SECONDS = 0.2
+"""How long a write may summarize and delete old data before the next write."""
 SEEN_SECONDS = 10.0
 """How often an idle run stores that it is still alive."""
 MOST_PENDING = 10_000
@@ -86,6 +88,7 @@ class Recorder:
         self._is_repeated = RepeatedIdle()
         self._waiting_files: dict[str, int] = {}
         self._grown = Counter[str]()
+        self._tidying: Iterator[None] | None = None
         self._run_id = ""
         self._first_seq = 0
         self._failing = False
@@ -170,7 +173,7 @@ class Recorder:
         return self._connection
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._tidying = self._connection, None, None
         if connection:
             with suppress(sqlite3.Error):
                 connection.close()
@@ -208,10 +211,24 @@ class Recorder:
             raise
         self._seen_at = time.monotonic() if status_due else self._seen_at
         self._grown.update(event.query for event, _ in taken if isinstance(event, QueryProgress))
-        grown = {query for query, batches in self._grown.items() if batches >= _GROWN}
-        self._retention.step(round(self._clock() * 1_000), grown)
-        for query in grown:
-            del self._grown[query]
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Keep the history within its limits. What takes longer than a moment continues after the next write."""
+        until = time.monotonic() + TIDY_SECONDS
+        while True:
+            grown = {query for query, batches in self._grown.items() if batches >= _GROWN}
+            if self._tidying is None:
+                self._tidying = self._retention.steps(round(self._clock() * 1_000), grown)
+                for query in grown:
+                    del self._grown[query]
+                grown = set()
+            for _ in self._tidying:
+                if time.monotonic() >= until and not self._closed:
+                    return
+            self._tidying = None
+            if not grown:
+                return
 
     def _put_back(self, taken: deque[tuple[Event, int | None]]) -> None:
         with self._full:

@@ -72,21 +72,27 @@ class Retention:
         self._batches_kept = batches_kept
         self._expired_at = 0
 
-    def step(self, now: int, grown: set[str]) -> None:
-        """Summarize old batches of the queries that have grown, and apply the limits of age and size."""
+    def steps(self, now: int, grown: set[str]) -> Iterator[None]:
+        """Summarize old batches of the queries that have grown, and apply the limits of age and size.
+
+        It yields after every slice, so that the caller can write what has arrived in the meantime.
+        """
         if not self._expired_at:
             # A previous run may have left more.
             grown = {*grown, *self._queries()}
         for query in grown:
-            self._trim(query)
+            yield from self._trim(query)
         if now - self._expired_at >= _EXPIRY:
             self._expired_at = now
             self._expire(now - self._limits.max_age.milliseconds)
+            yield
             for series in self._series():
                 self._fold_minutes(series, now - MINUTES_KEPT)
+                yield
         for _ in range(_STEPS):
             if self.bytes_used <= self._limits.max_bytes * _FULL or not self._shrink(now):
                 break
+            yield
         self._vacuum()
 
     @property
@@ -96,13 +102,14 @@ class Retention:
 
     # What each query keeps.
 
-    def _trim(self, query: str) -> None:
+    def _trim(self, query: str) -> Iterator[None]:
         self._trim_progress(query, PROGRESS_KEPT)
         for _ in range(_STEPS):
             part = self.oldest(query, self._batches_kept)
             if part is None:
                 return
             self.fold(part, part.resolution or HOUR)
+            yield
 
     def _trim_progress(self, query: str, keep: int) -> int:
         newest = "SELECT at FROM progress WHERE query = ? ORDER BY at DESC LIMIT 1 OFFSET ?"

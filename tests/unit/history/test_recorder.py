@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from headwater.events.status import RunView
 from headwater.history import recorder as module
 from headwater.history.reader import History
 from headwater.history.recorder import Recorder
-from headwater.history.retention import PROGRESS_KEPT
+from headwater.history.retention import PROGRESS_KEPT, Retention
 from headwater.values.secrets import hide
 from tests.unit.history.events import NOON, at, batch, started, view_of
 
@@ -187,6 +187,26 @@ def test_bodies_have_no_secrets(tmp_path: Path) -> None:
     assert b"horse-battery" not in file.read_bytes()
     with History(file) as history:
         assert (history.batch("out", 1) or {})["sink"] == {"description": "***"}
+
+
+def test_old_data_does_not_delay_the_next_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WRITE_SECONDS", 3_600.0)
+    monkeypatch.setattr(module, "TIDY_SECONDS", 0.0)
+    recorder, parts = Recorder(tmp_path / "history.sqlite", RunView(), clock=CLOCK), list[tuple[int, int]]()
+
+    def steps(retention: Retention, now: int, grown: set[str]) -> Iterator[None]:
+        for part in range(3):
+            (written,) = retention._connection.execute("SELECT count(*) FROM batches").fetchone()
+            parts.append((part, written))
+            yield
+
+    monkeypatch.setattr(Retention, "steps", steps)
+    for number in range(5):
+        recorder(batch(number, NOON + number))
+        assert recorder.flush()
+    # The fourth write ended the first round.
+    assert parts == [(0, 1), (1, 2), (2, 3), (0, 5)]
+    recorder.close()
 
 
 # Files that cannot be written.

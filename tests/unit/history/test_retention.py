@@ -86,7 +86,7 @@ def test_hours_have_exactly_what_the_minutes_had(batches: Rows) -> None:
         keeping = Retention(connection, HistoryLimits(), batches_kept=0)
         while part := keeping.oldest("out", 0):
             keeping.fold(part, MINUTE)
-        keeping.step(8 * DAY, set())
+        list(keeping.steps(8 * DAY, set()))
         after, resolutions = total(connection), connection.execute("SELECT DISTINCT resolution FROM buckets")
         assert (after, set(resolutions)) <= (before, {(HOUR,)})
         assert after == before
@@ -97,7 +97,7 @@ def test_the_newest_batches_are_kept_and_old_ones_summarized(opened: sqlite3.Con
     rows: Rows = [(NOON + number * 1_000, number) for number in range(600)]
     insert(opened, rows)
     before = total(opened)
-    Retention(opened, HistoryLimits(), batches_kept=100).step(NOON + 600_000, {"out"})
+    list(Retention(opened, HistoryLimits(), batches_kept=100).steps(NOON + 600_000, {"out"}))
     assert opened.execute("SELECT min(rows_in), count(*) FROM batches").fetchall() == [(500, 100)]
     assert opened.execute("SELECT at, count, min, max, sum FROM buckets ORDER BY at LIMIT 2").fetchall() == [
         (NOON, 60, 0, 59, 1770),
@@ -117,7 +117,7 @@ def test_what_a_previous_run_left_is_summarized_too(opened: sqlite3.Connection) 
     for query in ("a", "b"):
         insert(opened, [(NOON + number, 1) for number in range(30)], query)
     assert list(queries(opened)) == ["a", "b"]
-    Retention(opened, HistoryLimits(), batches_kept=10).step(NOON, set())
+    list(Retention(opened, HistoryLimits(), batches_kept=10).steps(NOON, set()))
     assert opened.execute("SELECT query, count(*) FROM batches GROUP BY query").fetchall() == [
         ("a", 10),
         ("b", 10),
@@ -137,7 +137,7 @@ def test_everything_older_than_the_limit_is_deleted(opened: sqlite3.Connection) 
     opened.execute("INSERT INTO series VALUES (1, 'out', 'rows_in')")
     for run, seen in (("old", NOON - 3 * DAY), ("new", NOON)):
         opened.execute("INSERT INTO runs VALUES (?, 'shop', ?, NULL, NULL, ?, '{}')", (run, seen, seen))
-    Retention(opened, HistoryLimits(max_age=Duration.parse("2 days"))).step(NOON, set())
+    list(Retention(opened, HistoryLimits(max_age=Duration.parse("2 days"))).steps(NOON, set()))
     assert opened.execute("SELECT rows_in FROM batches ORDER BY at").fetchall() == [(2,), (3,)]
     assert opened.execute("SELECT at FROM events").fetchall() == [(NOON - 2 * DAY,)]
     assert opened.execute("SELECT at FROM progress").fetchall() == [(NOON - 2 * DAY,)]
@@ -149,7 +149,7 @@ def test_everything_older_than_the_limit_is_deleted(opened: sqlite3.Connection) 
 
 def test_the_newest_run_stays_however_old_it_is(opened: sqlite3.Connection) -> None:
     opened.execute("INSERT INTO runs VALUES ('old', 'shop', 1, NULL, NULL, 1, '{}')")
-    Retention(opened, HistoryLimits()).step(NOON, set())
+    list(Retention(opened, HistoryLimits()).steps(NOON, set()))
     assert opened.execute("SELECT run_id FROM runs").fetchall() == [("old",)]
 
 
@@ -158,7 +158,7 @@ def test_only_the_newest_runs_are_kept(opened: sqlite3.Connection, monkeypatch: 
     for number in range(4):
         row = (f"r{number}", NOON + number, NOON)
         opened.execute("INSERT INTO runs VALUES (?, 'shop', ?, NULL, NULL, ?, '{}')", row)
-    Retention(opened, HistoryLimits()).step(NOON, set())
+    list(Retention(opened, HistoryLimits()).steps(NOON, set()))
     assert opened.execute("SELECT run_id FROM runs ORDER BY 1").fetchall() == [("r2",), ("r3",)]
 
 
@@ -179,7 +179,7 @@ def test_the_file_stays_within_its_size_and_the_oldest_data_goes_first(tmp_path:
             "INSERT INTO events (at, run_id, kind, query, code, body) VALUES (?, 'r', 'notice', '', '', ?)",
             [(at, f'"{noise.randbytes(100).hex()}"') for _ in range(2_000)],
         )
-        keeping.step(at, {"out"})
+        list(keeping.steps(at, {"out"}))
         assert keeping.bytes_used <= limit
     insert(connection, [(at + 1, 5.0)])
     connection.close()
@@ -197,5 +197,5 @@ def test_the_file_stays_within_its_size_and_the_oldest_data_goes_first(tmp_path:
 def test_a_limit_that_cannot_be_reached_ends_quickly(opened: sqlite3.Connection) -> None:
     insert(opened, [(NOON + number * HOUR, 1) for number in range(20)])
     keeping = Retention(opened, HistoryLimits(max_bytes=1))
-    keeping.step(NOON, {"out"})
+    list(keeping.steps(NOON, {"out"}))
     assert opened.execute("SELECT count(*) FROM batches").fetchone() == (20,)
