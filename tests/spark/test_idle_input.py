@@ -95,3 +95,30 @@ def test_the_silent_side_of_a_join_is_named_until_it_speaks(spark: SparkSession,
         [(("clicks",), "2026-01-01T09:10:00Z")],
         [],
     ]
+
+
+@pytest.mark.feature("C8.4", part="slow inputs")
+def test_an_input_whose_rows_are_too_old_is_named_although_it_is_not_idle(tmp_path: Path) -> None:
+    file = write(tmp_path, PIPELINE)
+    feed(tmp_path / "impressions", "0", [impression("a", "12:00")])
+    feed(tmp_path / "clicks", "0", [click("a", "06:00")])
+    events: list[Event] = []
+
+    def blocking() -> list[tuple[str, ...]]:
+        return [event.blocking for event in events if isinstance(event, InputsIdle) and event.blocking]
+
+    def steer(run: Run) -> None:
+        query, number = run.queries["joined"], 0
+
+        def is_read() -> bool:
+            return query.rows_in == 2 * (number + 1)
+
+        while not blocking():
+            assert number < 100, "no input is named"
+            wait_for(is_read, run)
+            number += 1
+            feed(tmp_path / "impressions", str(number), [impression("a", "13:00")])
+            feed(tmp_path / "clicks", str(number), [click("a", "06:00")])
+
+    run_while(file, steer, events)
+    assert blocking() == [("clicks",)]

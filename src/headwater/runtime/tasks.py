@@ -277,7 +277,7 @@ class IdleWatch(RunTask):
         self._emit = emit
         self._spells: dict[str, dict[Idle, _IdleTime]] = {}
         self._same: dict[str, tuple[object, int]] = {}
-        """The watermark of each query, and how many batches have had it."""
+        """The watermark of each query, and the first batch that was seen with it."""
         self._emitted: dict[str, RunningQuery] = {}
 
     def tick(self, tick: Tick) -> Iterator[Problem]:
@@ -305,9 +305,10 @@ class IdleWatch(RunTask):
         if not inputs or progress is None:
             return ()
         shown = (progress.get("eventTime") or {}).get("watermark")
-        before, batches = self._same.get(state.name, (None, 0))
-        self._same[state.name] = shown, batches = (shown, batches + 1 if shown == before else 1)
-        if batches < STILL_BATCHES:
+        batch = int(progress["batchId"])
+        before, first = self._same.get(state.name, (None, batch))
+        self._same[state.name] = shown, first = (shown, first if shown == before else batch)
+        if batch - first + 1 < STILL_BATCHES:
             return state.blocking
         # Spark is only asked about several watermarks.
         return blocking_sources(marks or [InputMark(names, None) for names in inputs.values()], watermark)

@@ -96,7 +96,9 @@ def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
 def still(state: QueryState, watch: IdleWatch, batches: int, at: str = "2026-01-01T09:00:00.000Z") -> None:
     """Batches that leave the watermark where it is."""
     for _ in range(batches):
-        state.recent.append({"eventTime": {"watermark": at}})
+        last = state.recent.last
+        batch = last["batchId"] + 1 if last else 0
+        state.recent.append({"batchId": batch, "eventTime": {"watermark": at}})
         assert [*watch.tick(TICK)] == []
 
 
