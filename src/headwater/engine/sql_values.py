@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
+from pyspark.sql.functions import monotonically_increasing_id, octet_length, spark_partition_id, struct, when
+from pyspark.sql.functions import sum as sum_of
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -61,16 +63,36 @@ def first_rows(frame: DataFrame, count: int, max_bytes: int) -> SqlResult | None
         numbered[name].cast("string") if isinstance(field.dataType, _INTERVALS) else numbered[name]
         for name, field in zip(numbered.columns, fields, strict=True)
     )
-    collected = numbered.select(*shown).limit(count + 1).collect()
+    collected = within(numbered.select(*shown).limit(count + 1), max_bytes).collect()
     converters = [_converter(field.dataType) for field in fields]
     rows, size = list[tuple[Any, ...]](), 0
-    for row in collected[:count]:
+    for (row,) in collected[:count]:
+        if row is None:
+            return None
         rows.append(tuple(convert(value) for convert, value in zip(converters, row, strict=True)))
         size += len(json.dumps(rows[-1], ensure_ascii=False).encode())
         if size > max_bytes:
             return None
     columns = tuple((field.name, field.dataType.simpleString()) for field in fields)
     return SqlResult(columns, tuple(rows), len(collected) > count)
+
+
+def within(rows: DataFrame, max_bytes: int) -> DataFrame:
+    """The rows of a limit as one column; null from the row on at which their text has more bytes than that.
+
+    The executors omit the others. Otherwise, a few huge values would fill the memory of the driver.
+    """
+    row = struct(*rows.columns)
+    sized = rows.select(
+        row.alias("row"),
+        octet_length(row.cast("string")).alias("bytes"),
+        # A limit has one partition.
+        spark_partition_id().alias("part"),
+        monotonically_increasing_id().alias("number"),
+    )
+    fits = sized.withColumn("row", when(sized.bytes <= max_bytes, sized.row))
+    before = Window.partitionBy("part").orderBy("number").rowsBetween(Window.unboundedPreceding, 0)
+    return fits.select(when(sum_of("bytes").over(before) <= max_bytes, fits.row).alias("row"))
 
 
 def _converter(type_: DataType) -> Converter:
