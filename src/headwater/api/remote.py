@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,13 +18,14 @@ from typing import Any
 from headwater.control.client import RunClient, RunNotActiveError
 from headwater.control.logs import LogLine
 from headwater.control.logs import follow as followed
-from headwater.control.registry import RegisteredRun, find, registered_runs
+from headwater.control.registry import RegisteredRun, drop_deleted, find, registered_runs
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError, UsageError
 from headwater.errors import QueryNotFoundError as QueryNotFound
 from headwater.errors.catalogue.control import (
     RUN_AMBIGUOUS,
     RUN_CONNECTION_LOST,
     RUN_DIR_NOT_FOUND,
+    RUN_KILLED,
     RUN_NOT_ACTIVE,
     RUN_NOT_FOUND,
     RUN_NOT_SELECTED,
@@ -150,11 +151,13 @@ class RemoteQuery:
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the current batch commit, then stop this query only."""
-        self._run.client.stop(self._name, timeout)
+        with self._run._active() as client:
+            client.stop(self._name, timeout)
 
     def restart(self) -> None:
         """Restart the query, also one that has failed or was stopped."""
-        self._run.client.restart(self._name)
+        with self._run._active() as client:
+            client.restart(self._name)
 
     def __repr__(self) -> str:
         return f"<RemoteQuery {self.name}: {self.status}>"
@@ -177,13 +180,23 @@ class RemoteRun:
         """The run directory."""
         return self._directory
 
-    @property
-    def client(self) -> RunClient:
+    @contextmanager
+    def _active(self) -> Iterator[RunClient]:
         """The client of this run; RunNotActiveError if it has ended, even if a new run has started."""
-        endpoint = self._client.endpoint
-        if endpoint is None or endpoint.run_id != self._id:
-            raise RunNotActiveError(RUN_NOT_ACTIVE.at(None, directory=str(self._directory.path)))
-        return self._client
+        try:
+            endpoint = self._client.endpoint
+            if endpoint is None or endpoint.run_id != self._id:
+                raise RunNotActiveError(RUN_NOT_ACTIVE.at(None, directory=str(self._directory.path)))
+            yield self._client
+        except RunNotActiveError:
+            self._refuse_if_killed()
+            raise
+
+    def _refuse_if_killed(self) -> None:
+        """RunNotActiveError if the run did not record its end."""
+        found = self.to_json()
+        if found["status"] == KILLED:
+            raise RunNotActiveError(problem_from_json(found["problem"])) from None
 
     def to_json(self) -> dict[str, Any]:
         """Everything that is known of the run, as `headwater status --json` prints it."""
@@ -263,18 +276,21 @@ class RemoteRun:
         A batch that takes longer than `timeout` seconds is interrupted. By default, the limit is that of the run.
         """
         try:
-            self.client.stop(None, timeout)
+            with self._active() as client:
+                client.stop(None, timeout)
         except HeadwaterError as error:
             # The process may exit before it has answered.
             if error.problems[0].code != RUN_CONNECTION_LOST.code or not self.wait(_EXIT_SECONDS):
                 raise
+            self._refuse_if_killed()
 
     def sql(self, query: str, *, max_rows: int = 1_000, timeout: float = 10.0) -> SqlResult:
         """The first rows of a SQL query over the tables of `memory` sinks, and of sinks that can be read back.
 
         Iterate over the result to get each row as a dictionary.
         """
-        found = self.client.sql(query, max_rows, timeout)
+        with self._active() as client:
+            found = client.sql(query, max_rows, timeout)
         columns = tuple((str(each["name"]), str(each["type"])) for each in found["columns"])
         return SqlResult(columns, tuple(map(tuple, found["rows"])), bool(found["truncated"]))
 
@@ -366,6 +382,13 @@ def list_runs() -> list[dict[str, Any]]:
     return [_listed(each) for each in registered_runs()]
 
 
+def drop_deleted_runs() -> list[dict[str, Any]]:
+    """Remove the runs whose run directory was deleted from the list, and return them."""
+    return [
+        {"run_id": each.run_id, "pipeline": each.pipeline, "run_dir": each.run_dir} for each in drop_deleted()
+    ]
+
+
 def is_critical(view: Mapping[str, Any]) -> bool:
     """Whether a run needs attention: a query failed, an alert is critical, or the run died or hangs."""
     return view["health"] == "critical" or view["status"] in (KILLED, UNRESPONSIVE, "failed")
@@ -414,7 +437,8 @@ def _latest(client: RunClient, directory: RunDirectory) -> dict[str, Any]:
     endpoint = client.endpoint
     if registered and (stored is None or (registered.active and registered.run_id != stored["run_id"])):
         # It has no history yet, or none at all.
-        return _empty(registered, _status_of(registered))
+        view = _empty(registered, "starting" if registered.active else "failed")
+        return view if registered.active else _ended(view)
     if stored is None:
         raise UsageError(RUN_NOT_FOUND.at(None, directory=str(directory.path)))
     # Its socket may be gone for a moment while it exits.
@@ -429,12 +453,6 @@ def _stored(directory: RunDirectory, run_id: str | None = None) -> dict[str, Any
         return history.status(run_id)
 
 
-def _status_of(run: RegisteredRun) -> str:
-    if run.active:
-        return "starting"
-    return "failed" if run.ended_at else KILLED
-
-
 def _ended(view: dict[str, Any]) -> dict[str, Any]:
     """The status of a run that is not active: it was killed if it did not record its end."""
     if view["ended_at"] is not None:
@@ -443,7 +461,9 @@ def _ended(view: dict[str, Any]) -> dict[str, Any]:
         each if _has_ended(each) else {**each, "status": KILLED, "health": "critical"}
         for each in view["queries"]
     ]
-    return {**view, "status": KILLED, "health": "critical", "queries": queries}
+    killed = RUN_KILLED.at(None, run=view["run_id"], directory=view["run_dir"]).to_json()
+    problem = view["problem"] or killed
+    return {**view, "status": KILLED, "health": "critical", "problem": problem, "queries": queries}
 
 
 def _has_ended(query: Mapping[str, Any]) -> bool:

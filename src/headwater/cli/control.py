@@ -1,7 +1,7 @@
 """`status`, `stop`, `restart`, `wait`, `logs`, `events`, `sql`: a run in another process.
 
-Every command takes the run as its first argument: a pipeline file or a run directory. Whatever contains `.` or `/`
-is a run, because the name of a query cannot.
+Every command takes the run as its first argument: a pipeline file or a run directory. One argument alone is a run if
+it contains `.` or `/`, but `quarantine.orders` is the query that quarantines the rows of `orders`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def status(
             return views.QueryShown(chosen.to_json(), chosen.query(query).name)
         if run is not None:
             return views.RunShown(remote.connect(run).to_json())
-        return views.RunsShown(remote.list_runs())
+        return views.RunsShown(remote.list_runs(), remote.drop_deleted_runs())
 
     if watch:
         with _until_interrupt() as stop:
@@ -210,10 +210,11 @@ def sql(
 
 
 def _run_and_query(first: str | None, second: str | None) -> tuple[str | None, str | None]:
-    """The run and the query: one argument alone is a run if it has `.` or `/`, else a query."""
-    if first is not None and second is None and not {".", "/"} & set(first):
-        return None, first
-    return first, second
+    """The run and the query: one argument alone can be either."""
+    if first is None or second is not None:
+        return first, second
+    is_run = "/" in first or ("." in first and not first.startswith("quarantine."))
+    return (first, None) if is_run else (None, first)
 
 
 def _time(text: str | None) -> Any:

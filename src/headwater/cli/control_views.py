@@ -49,13 +49,14 @@ class Shown(ABC):
 
 @dataclass(frozen=True)
 class RunsShown(Shown):
-    """The runs on this machine."""
+    """The runs on this machine, and those that were just dropped from the list."""
 
     runs: Sequence[Row]
+    dropped: Sequence[Row] = ()
 
     @property
     def value(self) -> Any:
-        return {"version": 1, "runs": list(self.runs)}
+        return {"version": 1, "runs": list(self.runs), "dropped": list(self.dropped)}
 
     @property
     def critical(self) -> bool:
@@ -72,6 +73,11 @@ class RunsShown(Shown):
             if number:
                 yield ""
             yield from _run_lines(run)
+        if self.dropped:
+            yield ""
+        for run in self.dropped:
+            name = f"{run['pipeline']} (run {run['run_id']})"
+            yield f"Dropped {name} from the list: its run directory {run['run_dir']} no longer exists."
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,7 @@ def _run_lines(run: Row) -> Iterator[str]:
     yield f"{run['pipeline']}: {run['status']}{since} (run {run['run_id']}, {run['run_dir']})"
     if run.get("problem"):
         yield f"  {_problem_line(run['problem'])}"
+        yield f"  {run['problem']['hint']}"
     if not run["queries"]:
         return
     rows = [list(_COLUMNS), *(_cells(each) for each in run["queries"])]

@@ -125,6 +125,21 @@ def test_a_run_without_an_end_was_killed(run_dir: Path) -> None:
         "other": "stopped",
     }
     assert run.to_json()["health"] == "critical"
+    assert run.to_json()["problem"]["code"] == "HW-RUN-KILLED"
+    with pytest.raises(RunNotActiveError) as raised:
+        run.stop()
+    assert code_of(raised) == "HW-RUN-KILLED"
+
+
+def test_a_run_that_was_killed_before_it_had_a_history(run_dir: Path) -> None:
+    run_dir.mkdir()
+    (run_dir / "pipeline.json").write_text("{}")
+    program = "import sys; from pathlib import Path; from headwater.control.registry import register; "
+    program += "register(Path(sys.argv[1]), 'orders', 'r1')"
+    subprocess.run([sys.executable, "-c", program, str(run_dir)], check=True)
+    run = connect(run_dir)
+    assert (run.status, run.exit_code, run.wait()) == ("killed", 1, True)
+    assert run.to_json()["problem"]["code"] == "HW-RUN-KILLED"
 
 
 def test_a_run_that_is_about_to_exit_is_not_killed(run_dir: Path) -> None:

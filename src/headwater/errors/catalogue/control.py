@@ -31,6 +31,11 @@ RUN_NOT_ACTIVE = Entry(
     "No run is active in {directory}.",
     "Start one with `headwater run`. To list the runs on this machine, run `headwater status`.",
 )
+RUN_KILLED = Entry(
+    "Run {run} in {directory} ended without recording its end: its process was killed, or the machine stopped.",
+    "Start the pipeline again with `headwater run`; every query resumes from its checkpoint. To find the "
+    "cause, run `headwater logs {directory}` and check the log of the system for a lack of memory.",
+)
 RUN_UNREACHABLE = Entry(
     "Could not connect to the run in {directory}: {reason}.",
     "Run the command on the same machine, in the same container and as the same user as the run.",
