@@ -89,6 +89,8 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
         starts = not any(finding.is_error for finding in found)
         if starts and sink.outline:
             typer.echo(scrub(f"  delivery guarantee: {sink.outline.guarantee.line()}"))
+        if starts and sink.after_suspension:
+            typer.echo(scrub(f"  after a suspension: {sink.after_suspension}"))
         for line in _state_size(sink):
             typer.echo(scrub(f"  {line}"))
     typer.echo(_summary(result))
@@ -136,7 +138,7 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
     for sink in result.sinks:
         head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
         typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}")
-        for line in sink.outline.picture():
+        for line in sink.outline.picture(of_pipeline=True):
             typer.echo(f"  {line}")
         typer.echo(f"  checkpoint {sink.checkpoint}")
         for setting in sink.settings:
