@@ -39,7 +39,7 @@ def status(
     verbose: Verbose = False,
 ) -> None:
     """Show the status of a run, or of all runs on this machine."""
-    from headwater.api import remote
+    from headwater.api import remote, run_status
     from headwater.cli import control_views as views
 
     def load() -> views.Shown:
@@ -48,7 +48,7 @@ def status(
             return views.QueryShown(chosen.to_json(), chosen.query(query).name)
         if run is not None:
             return views.RunShown(remote.connect(run).to_json())
-        return views.RunsShown(remote.list_runs(), remote.drop_deleted_runs())
+        return views.RunsShown(run_status.list_runs(), run_status.drop_deleted_runs())
 
     if watch:
         with _until_interrupt() as stop:

@@ -13,7 +13,8 @@ from typing import Any
 
 import typer
 
-from headwater.api.remote import SqlResult, is_critical
+from headwater.api.remote import SqlResult
+from headwater.api.run_status import is_critical
 from headwater.cli.render import print_json, print_json_line
 from headwater.control.logs import LogLine
 from headwater.values import count_of, scrub

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.api.remote import RemoteRun, connect, list_runs, select
+from headwater.api.remote import RemoteRun, connect, select
+from headwater.api.run_status import list_runs
 from headwater.control.client import RunNotActiveError
 from headwater.control.protocol import Endpoint
 from headwater.control.registry import mark_ended, register
@@ -242,7 +243,7 @@ def test_the_runs_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     record(ended, started(ended) + finished())
     register(ended, "orders", "r1")
     mark_ended(ended, "r1")
-    monkeypatch.setattr("headwater.api.remote._LIST_SECONDS", 0.3)
+    monkeypatch.setattr("headwater.api.run_status._LIST_SECONDS", 0.3)
     root = Path(__file__).resolve().parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", HANGS, str(hanging)], stdout=subprocess.PIPE, cwd=root
