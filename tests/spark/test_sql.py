@@ -328,15 +328,26 @@ def test_only_the_rows_within_a_limit_of_bytes_reach_the_driver(spark: SparkSess
         "SELECT repeat('x', n) AS text FROM VALUES (0, 10), (1, 90), (2, 20), (3, 1) AS t(at, n) ORDER BY at"
     )
     # A row is its text in braces: 12 bytes, 92, 22 and 3.
-    found = [row and len(row.text) for (row,) in within(texts.limit(4), 104).collect()]
+    found = [row and len(row.text) for (row,) in within(texts, 4, 104).collect()]
     assert found == [10, 90, None, None]
-    assert [row and len(row.text) for (row,) in within(texts.limit(4), 50).collect()] == [
+    assert [row and len(row.text) for (row,) in within(texts, 4, 50).collect()] == [
         10,
         None,
         None,
         None,
     ]
-    assert [row and len(row.text) for (row,) in within(texts.limit(4), 129).collect()] == [10, 90, 20, 1]
+    assert [row and len(row.text) for (row,) in within(texts, 4, 129).collect()] == [10, 90, 20, 1]
+
+
+def test_numbers_need_no_window_unless_they_are_many(spark: SparkSession) -> None:
+    def has_window(count: int, max_bytes: int) -> bool:
+        frame = spark.sql("SELECT id, id * 2 AS twice FROM range(3)")
+        found = within(frame, count, max_bytes)
+        # Each row has a text of up to 6 bytes.
+        assert [tuple(row) for (row,) in found.collect()] == [(0, 0), (1, 2), (2, 4)][:count]
+        return "Window" in found._jdf.queryExecution().toString()
+
+    assert [has_window(3, each) for each in (300, 299)] == [False, True]
 
 
 @pytest.mark.feature("D6", part="the limit of time")

@@ -247,7 +247,7 @@ def _until_interrupt() -> Iterator[threading.Event]:
 
 
 def _done(text: str, value: dict[str, Any], *, as_json: bool) -> None:
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
 
     if as_json:
         print_json(value)

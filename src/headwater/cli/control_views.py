@@ -15,7 +15,7 @@ import typer
 
 from headwater.api.remote import SqlResult
 from headwater.api.run_status import is_critical
-from headwater.cli.render import print_json, print_json_line
+from headwater.cli.json_output import print_json, print_json_line
 from headwater.control.logs import LogLine
 from headwater.values import count_of, scrub
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -19,26 +17,11 @@ from headwater.api.results import (
 )
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import bound_lines
+from headwater.cli.json_output import print_json_line
 from headwater.errors import Problem
-from headwater.values import scrub, scrub_within
+from headwater.values import scrub
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-
-
-def print_json(value: object) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(scrub_within(value), indent=2) + "\n")
-
-
-def print_json_line(value: object) -> None:
-    """One JSON value on one line of stdout, flushed immediately."""
-    sys.stdout.write(json_line(value))
-    sys.stdout.flush()
-
-
-def json_line(value: object) -> str:
-    """A value as a line of JSON."""
-    return json.dumps(scrub_within(value)) + "\n"
 
 
 def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from headwater.checkpoint import LocalStore
 from headwater.events.kinds import now
 from headwater.values.processes import is_alive, process_start_time
 
@@ -123,6 +122,9 @@ def _read(file: Path) -> RegisteredRun | None:
 
 
 def _write(run: RegisteredRun) -> None:
+    # Imported late: commands that only read do not need it.
+    from headwater.checkpoint import LocalStore
+
     file = _file(run.run_dir)
     text = json.dumps({"version": _VERSION, **asdict(run)}, indent=1) + "\n"
     try:

@@ -16,6 +16,7 @@ from pyspark.sql.functions import sum as sum_of
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     CalendarIntervalType,
     DataType,
     DateType,
@@ -23,6 +24,8 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     MapType,
+    NullType,
+    NumericType,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -32,6 +35,9 @@ from pyspark.sql.types import (
 
 # Python has no values for some of them.
 _INTERVALS = (CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
+_SHORT = (BooleanType, DateType, NullType, NumericType, TimestampNTZType, TimestampType)
+_SHORT_BYTES = 50
+"""The types whose values have at most this number of bytes as text."""
 Converter = Callable[[Any], Any]
 
 
@@ -63,7 +69,7 @@ def first_rows(frame: DataFrame, count: int, max_bytes: int) -> SqlResult | None
         numbered[name].cast("string") if isinstance(field.dataType, _INTERVALS) else numbered[name]
         for name, field in zip(numbered.columns, fields, strict=True)
     )
-    collected = within(numbered.select(*shown).limit(count + 1), max_bytes).collect()
+    collected = within(numbered.select(*shown), count + 1, max_bytes).collect()
     converters = [_converter(field.dataType) for field in fields]
     rows, size = list[tuple[Any, ...]](), 0
     for (row,) in collected[:count]:
@@ -77,12 +83,17 @@ def first_rows(frame: DataFrame, count: int, max_bytes: int) -> SqlResult | None
     return SqlResult(columns, tuple(rows), len(collected) > count)
 
 
-def within(rows: DataFrame, max_bytes: int) -> DataFrame:
-    """The rows of a limit as one column; null from the row on at which their text has more bytes than that.
+def within(frame: DataFrame, count: int, max_bytes: int) -> DataFrame:
+    """The first rows as one column; null from the row on at which their text has more bytes than that.
 
     The executors omit the others. Otherwise, a few huge values would fill the memory of the driver.
     """
+    rows, fields = frame.limit(count), frame.schema.fields
     row = struct(*rows.columns)
+    are_short = all(isinstance(field.dataType, _SHORT) for field in fields)
+    if are_short and count * len(fields) * _SHORT_BYTES <= max_bytes:
+        # No need for the window below, which takes longer than many queries.
+        return rows.select(row.alias("row"))
     sized = rows.select(
         row.alias("row"),
         octet_length(row.cast("string")).alias("bytes"),

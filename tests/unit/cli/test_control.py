@@ -384,3 +384,14 @@ def test_a_status_that_is_refreshed(headwater: Headwater, run_dir: Path) -> None
 def test_the_size_of_state() -> None:
     sizes = (0, 1_023, 1_024, 1_572_864, 5 * 1_024**4)
     assert [views._size(size) for size in sizes] == ["0 B", "1,023 B", "1.0 KiB", "1.5 MiB", "5.0 TiB"]
+
+
+def test_a_command_that_asks_a_run_imports_little() -> None:
+    """Each of these imports would be a tenth of a second or more of every `headwater status` and `headwater sql`."""
+    program = (
+        "import sys; import headwater.cli.main, headwater.api.remote, headwater.cli.control_views; "
+        "print(*sorted({'pyspark', 'sqlglot', 'pydantic.main', 'headwater.checks', 'headwater.checkpoint', "
+        "'headwater.connectors', 'headwater.loaders', 'headwater.spec'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
