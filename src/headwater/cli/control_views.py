@@ -323,8 +323,10 @@ def _offset(offset: Any) -> str:
 
 
 def _watermark(query: Row) -> Iterator[tuple[str, str]]:
-    if query["watermark"] or query["idle_inputs"]:
-        yield "watermark", _second(query["watermark"]) if query["watermark"] else "not reached"
+    if query["watermark"] or query["event_time"] or query["idle_inputs"]:
+        held = ", ".join(query["held_back_by"])
+        reached = _second(query["watermark"]) if query["watermark"] else "not reached"
+        yield "watermark", f"{reached}, held back by {held}" if held else reached
     for idle in query["idle_inputs"]:
         yield "", str(idle.get("message", ""))
 

@@ -242,6 +242,15 @@ class InputsIdle(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WatermarkHeldBack(Event):
+    """Other sources hold back the watermark of a query than before; none if no source is ahead of it."""
+
+    kind: ClassVar[str] = "watermark_held_back"
+    query: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class BacklogChanged(Event):
     """The number of files that the sources of a query have listed and not read has changed."""
 

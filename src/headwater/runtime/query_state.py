@@ -116,6 +116,8 @@ class QueryState:
     """The newest batch since the start in which each source delivered rows."""
     idle_inputs: tuple[Idle, ...] = ()
     """The idle inputs that block its watermark."""
+    held_back_by: tuple[str, ...] = ()
+    """The sources that hold back its watermark, idle or not."""
 
     @property
     def name(self) -> str:

@@ -17,8 +17,8 @@ from headwater.engine.prepare import Prepared
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BACKLOG_GROWING, MAINTENANCE_FAILED
-from headwater.events import BacklogChanged, Emit, EpochCommitted, InputsIdle
-from headwater.events.idle import Idle, idle_inputs
+from headwater.events import BacklogChanged, Emit, EpochCommitted, InputsIdle, WatermarkHeldBack
+from headwater.events.idle import Idle, held_back_by, idle_inputs
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
 from headwater.runtime.query_state import QueryState
@@ -257,9 +257,9 @@ class _IdleTime:
 
 
 class IdleWatch(RunTask):
-    """The task that finds idle inputs.
+    """The task that finds idle inputs, and the sources that hold back a watermark.
 
-    They are shown immediately. A notice is sent only after many batches: inputs that take turns are idle for
+    Idle inputs are shown immediately. A notice is sent only after many batches: inputs that take turns are idle for
     one batch each, and that is normal.
     """
 
@@ -274,6 +274,10 @@ class IdleWatch(RunTask):
             known = state.query.marks()
             if known is None:
                 continue
+            held = held_back_by(*known)
+            if held != state.held_back_by:
+                state.held_back_by = held
+                self._emit(WatermarkHeldBack(query=name, sources=held))
             found = idle_inputs(state.delivered, *known)
             if found != state.idle_inputs:
                 state.idle_inputs = found

@@ -65,6 +65,7 @@ def test_the_status_of_a_query(headwater: Headwater, run_dir: Path) -> None:
         host.view.apply(QueryTerminated(at=AT, query="by_day", status=QueryStatus.FAILED, problem=PROBLEM))
         host.view.apply(ALERT)
         host.view.queries["by_day"].idle_inputs = ({"message": "Source `views` has no rows."},)
+        host.view.queries["by_day"].held_back_by = ("views", "visits")
         host.view.queries["by_day"].waiting_files = {"/in": 2}
         answer = headwater("status", run_dir, "--query", "by_day")
         assert (answer.code, answer.err) == (0, "")
@@ -86,7 +87,7 @@ Query by_day of pipeline orders
   source        clicks: 1,204 rows in the last batch, lag 30 rows
                 offset {{"clicks": {{"0": 70}}}}
   backlog       2 files in /in
-  watermark     2026-01-31T11:50:00Z
+  watermark     2026-01-31T11:50:00Z, held back by views, visits
                 Source `views` has no rows.
   state         dedupe: 10 rows, 3.0 KiB
   last failure  2026-01-31T12:00:00Z HW-CONNECTION-FAILED {PROBLEM.message}

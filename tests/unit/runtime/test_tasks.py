@@ -8,7 +8,7 @@ from typing import cast
 from headwater.connectors.contract import Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
-from headwater.events import BacklogChanged, Event, InputsIdle
+from headwater.events import BacklogChanged, Event, InputsIdle, WatermarkHeldBack
 from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
@@ -86,11 +86,22 @@ def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
     state, query, watch, events = watched()
     assert [*watch.tick(TICK), *watch.tick(TICK)] == []
     sources = [found["sources"] for found in state.summary().idle_inputs]
-    assert (sources, len(events)) == ([["b"]], 1)
+    assert sources == [["b"]]
+    assert [event.kind for event in events] == ["watermark_held_back", "inputs_idle"]
     query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
     assert [*watch.tick(TICK)] == []
     assert [event.idle_inputs for event in events if isinstance(event, InputsIdle)][1:] == [()]
     assert state.summary().idle_inputs == ()
+    assert [event.sources for event in events if isinstance(event, WatermarkHeldBack)] == [("b",), ()]
+
+
+def test_a_slow_source_holds_back_the_watermark_without_being_idle() -> None:
+    state, _, watch, events = watched()
+    state.delivered = {"a": 1, "b": 1}
+    assert [*watch.tick(TICK)] == []
+    assert [event.to_json() for event in events] == [
+        {"event": "watermark_held_back", "version": 1, "at": events[0].at, "query": "out", "sources": ["b"]}
+    ]
 
 
 def test_it_is_said_once_when_it_has_lasted() -> None:
@@ -118,4 +129,5 @@ def test_what_was_known_stays_when_spark_can_not_be_asked() -> None:
     assert [*watch.tick(TICK)] == []
     query.known = None
     assert [*watch.tick(Tick(frozenset({"out"}), last=True))] == []
-    assert ([idle.sources for idle in state.idle_inputs], len(events)) == ([("b",)], 1)
+    assert ([idle.sources for idle in state.idle_inputs], state.held_back_by) == ([("b",)], ("b",))
+    assert [event.kind for event in events] == ["watermark_held_back", "inputs_idle"]
