@@ -30,9 +30,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Store
-from headwater.checkpoint.edits import following_of
+if TYPE_CHECKING:
+    # Imported late: commands that only ask a run need the paths alone.
+    from headwater.checkpoint import CheckpointState, Store
 
 _PIPELINE = "pipeline.json"
 _CHECKPOINTS = "checkpoints"
@@ -124,6 +126,8 @@ class RunDirectory:
     @property
     def store(self) -> Store:
         """Reads and writes its small files."""
+        from headwater.checkpoint import LocalStore
+
         return LocalStore(self.path)
 
     def write(self, file: Path, text: str) -> None:
@@ -145,6 +149,9 @@ class RunDirectory:
 
     def state(self, sink: str, *, in_process: bool = False) -> CheckpointState:
         """What the next start of a sink finds; state that is `in_process` was lost with the last run."""
+        from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore
+        from headwater.checkpoint.edits import following_of
+
         if in_process:
             return CheckpointState.RESET_AT_START
         checkpoint, following = self.checkpoint(sink), following_of(self.checkpoint(sink))

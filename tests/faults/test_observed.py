@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import threading
 import urllib.request
@@ -139,6 +140,9 @@ def test_everything_about_a_run_is_seen_from_outside(tmp_path: Path) -> None:
             assert (recovered["rows_in"], recovered["health"]) == (4, "warning")
             assert [each["alert"] for each in recovered["alerts"]] == ["repeated_restarts"]
 
+            detail = call(tmp_path, "status", ".", "--query", "called").stdout
+            assert re.search(r"\n  last failure  \S+Z HW-USER-CONNECTION-FAILED ", detail), detail
+            assert f"  restarts      {recovered['restarts']}\n" in detail
             check_metrics(run.events, recovered["restarts"])
             feed(tmp_path / "in", "3", rows(5, 6))
             restarted = call(tmp_path, "restart", ".", "copy")
@@ -181,7 +185,25 @@ def check_status(folder: Path) -> None:
         assert all(name in text for name in ("shop", "totals", "copy", "called", "idle"))
     detail = call(folder, "status", ".", "--query", "copy").stdout
     assert all(word in detail for word in (copy["id"], copy["run_id"], "exactly-once", "addBatch", "orders"))
+    labels = ("id", "run id", "status", "guarantee", "restarts", "last batch", "source", "watermark")
+    assert shown_labels(detail).issuperset(labels)
+    assert re.search(r"\n  watermark   (not reached|\S+Z)\n", detail), detail
+    assert re.search(r"\n  status      idle since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n", detail), detail
+    assert re.search(
+        r"\n  source      orders: 3 rows in the last batch\n +offset {\"logOffset\": 0}\n", detail
+    ), detail
+    assert re.search(
+        r"\n  last batch  0 at \S+Z, [\d,]+ ms, 3 rows in, 3 out\n +addBatch [\d,]+ ms, ", detail
+    ), detail
+    assert "state" in shown_labels(call(folder, "status", ".", "--query", "totals").stdout)
+    assert (copy["status"], copy["held_back_by"], source["total_lag"]) == ("idle", [], None)
     assert call(folder, "status", ".", "--check").returncode == 0
+
+
+def shown_labels(detail: str) -> set[str]:
+    """The names of the lines in the detail of a query."""
+    lines = (line[2:] for line in detail.splitlines()[1:])
+    return {line.partition("  ")[0] for line in lines if not line.startswith(" ")}
 
 
 def check_sql(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.events import Event, InputsIdle, RunFinished
+from headwater.events import Event, InputsIdle, RunFinished, WatermarkHeldBack
 from headwater.runtime.handles import Run
 from tests.pipelines import feed, rows_of, run_until_idle, run_while, wait_for, write
 
@@ -105,7 +105,7 @@ def test_an_input_whose_rows_are_too_old_is_named_although_it_is_not_idle(tmp_pa
     events: list[Event] = []
 
     def blocking() -> list[tuple[str, ...]]:
-        return [event.blocking for event in events if isinstance(event, InputsIdle) and event.blocking]
+        return [event.sources for event in events if isinstance(event, WatermarkHeldBack)]
 
     def steer(run: Run) -> None:
         query, number = run.queries["joined"], 0
@@ -113,7 +113,7 @@ def test_an_input_whose_rows_are_too_old_is_named_although_it_is_not_idle(tmp_pa
         def is_read() -> bool:
             return query.rows_in == 2 * (number + 1)
 
-        while not blocking():
+        while blocking()[-1:] != [("clicks",)]:
             assert number < 100, "no input is named"
             wait_for(is_read, run)
             number += 1
@@ -121,4 +121,3 @@ def test_an_input_whose_rows_are_too_old_is_named_although_it_is_not_idle(tmp_pa
             feed(tmp_path / "clicks", str(number), [click("a", "06:00")])
 
     run_while(file, steer, events)
-    assert blocking() == [("clicks",)]

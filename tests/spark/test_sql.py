@@ -15,12 +15,14 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.engine.sql_tables import SqlTables
+from headwater.engine.sql_values import within
 from headwater.errors import UsageError
 from tests.pipelines import feed, wait_for
 
 CONF = {"spark.sql.streaming.pollingDelay": "100ms"}
 SECONDS = 60.0
-SLOW = "SELECT sum(a.id * b.id) FROM range(10000000) a CROSS JOIN range(10000000) b"
+SLOW = "SELECT sum(id % 7) FROM range(1000000000000000)"
+"""It takes weeks, in one job without a broadcast, which ends as soon as it is canceled."""
 
 
 def words(*texts: str) -> list[dict[str, str]]:
@@ -197,14 +199,95 @@ def test_only_sinks_are_read(shared: tuple[hw.Run, Path], sql: str, name: str) -
     )
 
 
+@pytest.mark.feature("D6", part="names of WITH clauses")
+@pytest.mark.parametrize(
+    ("sql", "result"),
+    [
+        ("WITH q AS (SELECT size FROM words) SELECT max(size) FROM q", 3),
+        # One that reads the ones before it, in other cases.
+        ("WITH a AS (SELECT size FROM words), b AS (SELECT * FROM A) SELECT count(*) FROM B", 3),
+        # One with the name of a sink, which it reads itself.
+        ("WITH parts AS (SELECT * FROM parts WHERE word = 'ant') SELECT count(*) FROM parts", 2),
+        ("SELECT count(*) FROM (WITH words AS (SELECT 1) SELECT * FROM words) JOIN words", 3),
+        ("WITH q AS (SELECT 1 AS n) SELECT (WITH q AS (SELECT 2 AS n) SELECT n FROM q) + n FROM q", 3),
+        ("WITH q AS (WITH r AS (SELECT word FROM totals) SELECT * FROM r) SELECT count(*) FROM q", 2),
+        ("SELECT (SELECT count(*) FROM q) FROM (WITH q AS (SELECT 1) SELECT 1 FROM q) x", None),
+        (
+            "WITH RECURSIVE q(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM q WHERE n < 5) SELECT sum(n) FROM q",
+            15,
+        ),
+    ],
+)
+def test_with_clauses_name_what_they_define(
+    shared: tuple[hw.Run, Path], sql: str, result: int | None
+) -> None:
+    tables = tables_of(shared[0])
+    if result is None:
+        # Out of scope there.
+        assert refused(tables, sql) == ("HW-SQL-TABLE-UNREADABLE", {"name": "q", "tables": READABLE})
+    else:
+        assert rows(tables, sql) == Counter([(result,)])
+
+
+JAVA = "it calls any Java method"
+FILES = "it can read any file, which its arguments name"
+METHOD = "('java.lang.System', 'getProperty', 'user.name')"
+
+
 @pytest.mark.feature("D6", part="functions that reach beyond Spark are refused")
+@pytest.mark.parametrize(
+    ("sql", "name", "reason"),
+    [
+        (f"SELECT reflect{METHOD}", "reflect", JAVA),
+        (f"SELECT Java_Method{METHOD}", "java_method", JAVA),
+        (f"SELECT try_reflect{METHOD}", "try_reflect", JAVA),
+        (f"VALUES (builtin.reflect{METHOD})", "reflect", JAVA),
+        (f"SELECT row_number() OVER w FROM words WINDOW w AS (ORDER BY reflect{METHOD})", "reflect", JAVA),
+        (f"SELECT transform(array(1), x -> reflect{METHOD})", "reflect", JAVA),
+        ("SELECT from_protobuf(X'00', 'A', '{folder}/descriptor')", "from_protobuf", FILES),
+        ("SELECT to_protobuf(named_struct('a', 1), 'A', '{folder}/descriptor')", "to_protobuf", FILES),
+        ("SELECT from_avro(X'00', '\"int\"', map('avroSchemaUrl', '{folder}/x'))", "from_avro", FILES),
+        ("SELECT schema_of_avro('\"int\"', map('avroSchemaUrl', '{folder}/x'))", "schema_of_avro", FILES),
+        (
+            "SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '{folder}/x'))",
+            "from_xml",
+            FILES,
+        ),
+        ("SELECT schema_of_xml('<a/>', map('rowValidationXSDPath', '{folder}/x'))", "schema_of_xml", FILES),
+        *(
+            (f"SELECT {name}('<!DOCTYPE a SYSTEM \"file://{{folder}}/x\"><a>1</a>', 'a')", name, FILES)
+            for name in (
+                "xpath",
+                "xpath_boolean",
+                "xpath_double",
+                "xpath_float",
+                "xpath_int",
+                "xpath_long",
+                "xpath_number",
+                "xpath_short",
+                "xpath_string",
+            )
+        ),
+        (
+            "SELECT * FROM python_worker_logs()",
+            "python_worker_logs",
+            "it reads the logs of the run's Python processes",
+        ),
+    ],
+)
+def test_functions_that_reach_beyond_the_tables_are_refused(
+    shared: tuple[hw.Run, Path], sql: str, name: str, reason: str
+) -> None:
+    run, folder = shared
+    assert refused(tables_of(run), sql.replace("{folder}", str(folder))) == (
+        "HW-SQL-FUNCTION-FORBIDDEN",
+        {"name": name, "reason": reason},
+    )
+
+
 @pytest.mark.parametrize(
     ("sql", "says"),
     [
-        ("SELECT reflect('java.lang.System', 'getProperty', 'user.name')", "`reflect`"),
-        ("SELECT java_method('java.lang.System', 'getProperty', 'user.name')", "`java_method`"),
-        ("SELECT try_reflect('java.lang.System', 'getProperty', 'user.name')", "`try_reflect`"),
-        ("VALUES (builtin.reflect('java.lang.System', 'getProperty', 'user.name'))", "`reflect`"),
         ("SELECT * FROM read_files('{folder}/in')", "`read_files`"),
         ("SELECT wrod FROM words", "`wrod`"),
         ("SELECT 1 +", "end of input"),
@@ -231,10 +314,40 @@ def test_a_long_result_is_cut_and_a_large_one_is_refused(shared: tuple[hw.Run, P
     result = tables.rows("SELECT id FROM range(1000000) ORDER BY id DESC", max_rows=2, seconds=SECONDS)
     assert (result.rows, result.truncated) == (((999999,), (999998,)), True)
     assert tables.rows("SELECT id FROM range(2)", max_rows=2, seconds=SECONDS).truncated is False
-    assert refused(tables, "SELECT repeat('x', 1000000) FROM range(20)", seconds=SECONDS) == (
-        "HW-SQL-RESULT-TOO-LARGE",
-        {"size": "16 MB"},
+    large = "HW-SQL-RESULT-TOO-LARGE", {"size": "16 MB"}
+    assert refused(tables, "SELECT repeat('x', 1000000) FROM range(20)") == large
+    assert refused(tables, "SELECT 'small' UNION ALL SELECT repeat('x', 17000000)") == large
+    assert refused(tables, "SELECT sequence(1, 3000000), id FROM range(2)") == large
+    # Text that is much longer as JSON.
+    assert refused(tables, "SELECT repeat(char(1), 1000000) FROM range(4)") == large
+    assert len(tables.rows("SELECT repeat('x', 1000000) FROM range(15)", seconds=SECONDS).rows) == 15
+
+
+def test_only_the_rows_within_a_limit_of_bytes_reach_the_driver(spark: SparkSession) -> None:
+    texts = spark.sql(
+        "SELECT repeat('x', n) AS text FROM VALUES (0, 10), (1, 90), (2, 20), (3, 1) AS t(at, n) ORDER BY at"
     )
+    # A row is its text in braces: 12 bytes, 92, 22 and 3.
+    found = [row and len(row.text) for (row,) in within(texts, 4, 104).collect()]
+    assert found == [10, 90, None, None]
+    assert [row and len(row.text) for (row,) in within(texts, 4, 50).collect()] == [
+        10,
+        None,
+        None,
+        None,
+    ]
+    assert [row and len(row.text) for (row,) in within(texts, 4, 129).collect()] == [10, 90, 20, 1]
+
+
+def test_numbers_need_no_window_unless_they_are_many(spark: SparkSession) -> None:
+    def has_window(count: int, max_bytes: int) -> bool:
+        frame = spark.sql("SELECT id, id * 2 AS twice FROM range(3)")
+        found = within(frame, count, max_bytes)
+        # Each row has a text of up to 6 bytes.
+        assert [tuple(row) for (row,) in found.collect()] == [(0, 0), (1, 2), (2, 4)][:count]
+        return "Window" in found._jdf.queryExecution().toString()
+
+    assert [has_window(3, each) for each in (300, 299)] == [False, True]
 
 
 @pytest.mark.feature("D6", part="the limit of time")

@@ -204,7 +204,8 @@ def check_script(
         findings.append(Finding(run.weakness, Severity.WARNING))
     whole = run.problem is None and bool(run.queries) and not any(each.problems for each in run.queries)
     told = suppressed_by(suppressions, findings, complete=whole)
-    sinks = tuple(SinkChecked(each.facts.sink, Outline.of(each.facts, rates)) for each in run.queries)
+    outlines = (Outline.of(each.facts, rates) for each in run.queries)
+    sinks = tuple(SinkChecked(each.facts.sink, each, has_lock=False) for each in outlines)
     return CheckResult(file, None, False, tuple(together(told)), sinks, strict)
 
 

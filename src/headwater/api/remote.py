@@ -1,6 +1,6 @@
-"""A run as other processes see it: `hw.connect`, and what `headwater status` and its relatives show.
+"""The handles of a run in another process, or of a past run: `hw.connect`, and `headwater status` and its relatives.
 
-An active run answers through its control socket. The status of any other run comes from its history.
+They have what the handles of `p.start()` have, in so far as it works from outside; a test compares them.
 """
 
 from __future__ import annotations
@@ -9,41 +9,59 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from headwater.api.run_status import (
+    ACTIVE,
+    DEFAULT_DIR,
+    KILLED,
+    ended,
+    is_run_directory,
+    latest_status,
+    query_has_ended,
+    run_directory_of,
+    stored_status,
+)
 from headwater.control.client import RunClient, RunNotActiveError
 from headwater.control.logs import LogLine
 from headwater.control.logs import follow as followed
-from headwater.control.registry import RegisteredRun, find, registered_runs
-from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError, UsageError
-from headwater.errors import QueryNotFoundError as QueryNotFound
+from headwater.control.registry import registered_runs
+from headwater.errors import (
+    HeadwaterError,
+    Problem,
+    QueryFailedError,
+    QueryNotFoundError,
+    UsageError,
+)
 from headwater.errors.catalogue.control import (
     RUN_AMBIGUOUS,
     RUN_CONNECTION_LOST,
-    RUN_DIR_NOT_FOUND,
     RUN_NOT_ACTIVE,
-    RUN_NOT_FOUND,
     RUN_NOT_SELECTED,
-    RUN_UNRESPONSIVE,
+    RUN_OWN_PROCESS_ONLY,
 )
 from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
-from headwater.events.status import ENDED, RunView
+from headwater.events.counts import SourceCounts, TableCounts
 from headwater.events.stored import problem_from_json
 from headwater.history.reader import History
 from headwater.run_directory import RunDirectory
-from headwater.values import nearest, quoted
+from headwater.values import did_you_mean, quoted
 
-KILLED, UNRESPONSIVE = "killed", "unresponsive"
-_ACTIVE = ("starting", "running", UNRESPONSIVE)
-_ENDED = (*(status.value for status in ENDED), KILLED)
-_DEFAULT_DIR = ".headwater"
 _TICK_SECONDS = 0.2
-_LIST_SECONDS = 2.0
 _EXIT_SECONDS = 10.0
+_KEPT = 100
+_OWN_PROCESS = {
+    "kill": "Call `stop(timeout=0)`, which interrupts the current batches.",
+    "is_stuck": "Call `stop` of the query, which fails with HW-QUERY-STUCK.",
+    "notify": "Report the notice in the process of the run.",
+    "reason_to_end": "Call `wait_idle()`.",
+    "stop_when_idle": "Call `wait_idle()`, then `stop()`.",
+}
+"""What only the handle of `p.start()` has, and what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +128,18 @@ class RemoteQuery:
         return found
 
     @property
+    def recent_progress(self) -> tuple[Mapping[str, Any], ...]:
+        """The progress of the last batches, oldest first, with every field that Spark reports.
+
+        It comes from the history, which has a batch about a second after its commit.
+        """
+        with History(self._run.directory.history) as history:
+            batches = history.batches(self._name, _KEPT)
+            own = [each.batch_id for each in reversed(batches) if each.run_id == self._run.id]
+            reports = (history.batch(self._name, batch) for batch in own)
+            return tuple(report for report in reports if report is not None)
+
+    @property
     def rows_in(self) -> int:
         """Rows read since the start; 0 for a continuous query, because Spark does not count its rows."""
         return int(self.to_json()["rows_in"])
@@ -123,6 +153,31 @@ class RemoteQuery:
     def late_rows(self) -> Mapping[str, int]:
         """Rows dropped as late (behind the watermark) since the start, by operator."""
         return dict(self.to_json()["late_rows"])
+
+    @property
+    def sources(self) -> Mapping[str, SourceCounts]:
+        """Rows read, good and bad since the start, for each source that detects bad rows."""
+        found = self.to_json()["rows_by_source"]
+        return {name: SourceCounts(counts["read"], counts["bad"]) for name, counts in found.items()}
+
+    @property
+    def expectations(self) -> Mapping[str, TableCounts]:
+        """Rows checked and rows failed since the start, for each table with expectations."""
+        found = self.to_json()["expectations"]
+        return {name: TableCounts(counts["rows"], counts["failed"]) for name, counts in found.items()}
+
+    @property
+    def epoch(self) -> int | None:
+        """The newest epoch that a continuous query has committed."""
+        found = self.to_json()
+        epoch: int | None = found["batch"] if found["last_batch"] is None else None
+        return epoch
+
+    @property
+    def idle_inputs(self) -> tuple[str, ...]:
+        """The idle sources that block the watermark: they deliver no rows while other sources do."""
+        found = (name for idle in self.to_json()["idle_inputs"] for name in idle["sources"])
+        return tuple(dict.fromkeys(found))
 
     @property
     def restarts(self) -> int:
@@ -141,23 +196,42 @@ class RemoteQuery:
         problem = self.problem
         return QueryFailedError(problem) if problem else None
 
+    def plan(self) -> str:
+        """Spark's plan of the last batch; RunNotActiveError if the run has ended."""
+        with self._run._active() as client:
+            return client.plan(self._name)
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until this query has terminated. Return False if it still runs after `timeout` seconds."""
         return self._run.wait_until(
-            lambda view: any(each["query"] == self._name and _has_ended(each) for each in view["queries"]),
+            lambda view: any(
+                each["query"] == self._name and query_has_ended(each) for each in view["queries"]
+            ),
             timeout,
         )
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the current batch commit, then stop this query only."""
-        self._run.client.stop(self._name, timeout)
+        with self._run._active() as client:
+            client.stop(self._name, timeout)
 
     def restart(self) -> None:
         """Restart the query, also one that has failed or was stopped."""
-        self._run.client.restart(self._name)
+        with self._run._active() as client:
+            client.restart(self._name)
 
     def __repr__(self) -> str:
         return f"<RemoteQuery {self.name}: {self.status}>"
+
+
+class RemoteQueries(dict[str, RemoteQuery]):
+    """The queries of a run by name. For an unknown name, the error lists the known ones."""
+
+    def __missing__(self, name: str) -> RemoteQuery:
+        hint = did_you_mean(name, self, "Check the spelling.")
+        raise QueryNotFoundError(
+            QUERY_NOT_FOUND.at(None, name=name, known=", ".join(self) or "none", hint=hint)
+        )
 
 
 class RemoteRun:
@@ -166,31 +240,46 @@ class RemoteRun:
     def __init__(self, run_dir: str | Path) -> None:
         self._directory = RunDirectory(Path(os.path.abspath(run_dir)))
         self._client = RunClient(self._directory.path)
-        self._id = str(_latest(self._client, self._directory)["run_id"])
+        self._id = str(latest_status(self._client, self._directory)["run_id"])
 
     @property
     def id(self) -> str:
         return self._id
 
     @property
+    def name(self) -> str:
+        """The name of the pipeline."""
+        return str(self.to_json()["pipeline"])
+
+    @property
     def directory(self) -> RunDirectory:
         """The run directory."""
         return self._directory
 
-    @property
-    def client(self) -> RunClient:
+    @contextmanager
+    def _active(self) -> Iterator[RunClient]:
         """The client of this run; RunNotActiveError if it has ended, even if a new run has started."""
-        endpoint = self._client.endpoint
-        if endpoint is None or endpoint.run_id != self._id:
-            raise RunNotActiveError(RUN_NOT_ACTIVE.at(None, directory=str(self._directory.path)))
-        return self._client
+        try:
+            endpoint = self._client.endpoint
+            if endpoint is None or endpoint.run_id != self._id:
+                raise RunNotActiveError(RUN_NOT_ACTIVE.at(None, directory=str(self._directory.path)))
+            yield self._client
+        except RunNotActiveError:
+            self._refuse_if_killed()
+            raise
+
+    def _refuse_if_killed(self) -> None:
+        """RunNotActiveError if the run did not record its end."""
+        found = self.to_json()
+        if found["status"] == KILLED:
+            raise RunNotActiveError(problem_from_json(found["problem"])) from None
 
     def to_json(self) -> dict[str, Any]:
         """Everything that is known of the run, as `headwater status --json` prints it."""
-        found = _latest(self._client, self._directory)
+        found = latest_status(self._client, self._directory)
         if found["run_id"] == self._id:
             return found
-        return _ended(_stored(self._directory, self._id) or {**found, "run_id": self._id})
+        return ended(stored_status(self._directory, self._id) or {**found, "run_id": self._id})
 
     @property
     def status(self) -> str:
@@ -201,7 +290,7 @@ class RemoteRun:
     def queries(self) -> Mapping[str, RemoteQuery]:
         """The queries by sink name."""
         names = [each["query"] for each in self.to_json()["queries"]]
-        return {name: RemoteQuery(self, name) for name in names}
+        return RemoteQueries({name: RemoteQuery(self, name) for name in names})
 
     def query(self, name_or_id: str) -> RemoteQuery:
         """A query by its name or ID."""
@@ -209,17 +298,22 @@ class RemoteRun:
         for each in found:
             if name_or_id in (each["query"], each["id"]):
                 return RemoteQuery(self, each["query"])
-        names = [each["query"] for each in found]
-        meant = nearest(name_or_id, names)
-        hint = f"Did you mean `{meant}`?" if meant else "Check the spelling."
-        raise QueryNotFound(
-            QUERY_NOT_FOUND.at(None, name=name_or_id, known=", ".join(names) or "none", hint=hint)
-        )
+        return self.queries[name_or_id]
 
     @property
     def is_active(self) -> bool:
         """Whether the run has not ended."""
-        return self.status in _ACTIVE
+        return self.status in ACTIVE
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended, or its process no longer exists."""
+        return not self.is_active
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every query found no data at its last poll, or has terminated."""
+        return _is_idle(self.to_json())
 
     @property
     def summary(self) -> Mapping[str, Mapping[str, Any]]:
@@ -241,7 +335,14 @@ class RemoteRun:
 
     def wait_any(self, timeout: float | None = None) -> bool:
         """Wait until any query has terminated. Return False if all still run after `timeout` seconds."""
-        return self.wait_until(lambda view: any(map(_has_ended, view["queries"])), timeout)
+        return self.wait_until(lambda view: any(map(query_has_ended, view["queries"])), timeout)
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until every query is idle or the run has ended. Return False after `timeout` seconds.
+
+        A query with a continuous or real-time trigger never becomes idle.
+        """
+        return self.wait_until(_is_idle, timeout)
 
     def wait_until(self, condition: Callable[[dict[str, Any]], bool], timeout: float | None = None) -> bool:
         """Wait until the status meets a condition or the run has ended; False after `timeout` seconds."""
@@ -250,7 +351,7 @@ class RemoteRun:
             # A run that is suspended, or is just exiting, may answer the next time.
             with suppress_retryable():
                 view = self.to_json()
-                if view["status"] not in _ACTIVE or condition(view):
+                if view["status"] not in ACTIVE or condition(view):
                     return True
             left = _TICK_SECONDS if deadline is None else deadline - time.monotonic()
             if left <= 0:
@@ -263,18 +364,21 @@ class RemoteRun:
         A batch that takes longer than `timeout` seconds is interrupted. By default, the limit is that of the run.
         """
         try:
-            self.client.stop(None, timeout)
+            with self._active() as client:
+                client.stop(None, timeout)
         except HeadwaterError as error:
             # The process may exit before it has answered.
             if error.problems[0].code != RUN_CONNECTION_LOST.code or not self.wait(_EXIT_SECONDS):
                 raise
+            self._refuse_if_killed()
 
     def sql(self, query: str, *, max_rows: int = 1_000, timeout: float = 10.0) -> SqlResult:
         """The first rows of a SQL query over the tables of `memory` sinks, and of sinks that can be read back.
 
         Iterate over the result to get each row as a dictionary.
         """
-        found = self.client.sql(query, max_rows, timeout)
+        with self._active() as client:
+            found = client.sql(query, max_rows, timeout)
         columns = tuple((str(each["name"]), str(each["type"])) for each in found["columns"])
         return SqlResult(columns, tuple(map(tuple, found["rows"])), bool(found["truncated"]))
 
@@ -320,10 +424,25 @@ class RemoteRun:
         if problems:
             raise QueryFailedError.of(problems)
 
+    def __getattr__(self, name: str) -> Any:
+        if name in _OWN_PROCESS:
+            raise NotRemoteError(RUN_OWN_PROCESS_ONLY.at(None, name=name, hint=_OWN_PROCESS[name]))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __repr__(self) -> str:
         found = self.to_json()
         queries = ", ".join(f"{each['query']}: {each['status']}" for each in found["queries"])
         return f"<RemoteRun {self.id}, {found['status']}: {queries}>"
+
+
+def _is_idle(view: Mapping[str, Any]) -> bool:
+    return bool(view["queries"]) and all(
+        each["status"] == "idle" or query_has_ended(each) for each in view["queries"]
+    )
+
+
+class NotRemoteError(UsageError, AttributeError):
+    """Only the handle of `p.start()` can do this."""
 
 
 class suppress_retryable(suppress):  # noqa: N801 - used like `contextlib.suppress`
@@ -349,8 +468,8 @@ def select(run: str | None = None) -> RemoteRun:
     """The given run; without one, that of `./.headwater` or the only active run on this machine."""
     if run is not None:
         return connect(run)
-    if _is_run_dir(Path(_DEFAULT_DIR)):
-        return RemoteRun(_DEFAULT_DIR)
+    if is_run_directory(Path(DEFAULT_DIR)):
+        return RemoteRun(DEFAULT_DIR)
     active = [each for each in registered_runs() if each.active]
     if not active:
         raise UsageError(RUN_NOT_SELECTED.at(None))
@@ -358,112 +477,3 @@ def select(run: str | None = None) -> RemoteRun:
         directories = [each.run_dir for each in active]
         raise UsageError(RUN_AMBIGUOUS.at(None, runs=quoted(directories), first=directories[0]))
     return RemoteRun(active[0].run_dir)
-
-
-def list_runs() -> list[dict[str, Any]]:
-    """The status of the last run of each run directory that this user has used: active runs first."""
-    return [_listed(each) for each in registered_runs()]
-
-
-def is_critical(view: Mapping[str, Any]) -> bool:
-    """Whether a run needs attention: a query failed, an alert is critical, or the run died or hangs."""
-    return view["health"] == "critical" or view["status"] in (KILLED, UNRESPONSIVE, "failed")
-
-
-def run_directory_of(run: str | Path) -> Path:
-    """The run directory of a pipeline file, or the given run directory or the one in a directory."""
-    path = Path(run)
-    if path.is_dir():
-        found = next(filter(_is_run_dir, (path, path / _DEFAULT_DIR)), None)
-    else:
-        found = _directory_of_file(str(run))
-    if found is None:
-        raise UsageError(RUN_DIR_NOT_FOUND.at(None, path=str(run)))
-    return found
-
-
-def _directory_of_file(run: str) -> Path | None:
-    file = run.rpartition(":")[0] if ".py:" in run else run
-    if Path(file).suffix not in (".yml", ".yaml", ".py"):
-        return None
-    # Loading a file takes a moment that `status` without a file does not need.
-    from headwater.engine.pipeline_file import load
-
-    try:
-        return load(run, reads=False).run_dir
-    except PipelineError:
-        # The file was changed or deleted since the start, or this terminal lacks its variables.
-        file = os.path.abspath(file)
-        registered = next((each for each in registered_runs() if each.file == file), None)
-        if registered is None:
-            raise
-        return Path(registered.run_dir)
-
-
-def _is_run_dir(path: Path) -> bool:
-    run = RunDirectory(path)
-    return any(file.is_file() for file in (run.pipeline, run.control, run.history))
-
-
-def _latest(client: RunClient, directory: RunDirectory) -> dict[str, Any]:
-    """The status of the active run, or of the last one."""
-    with suppress(RunNotActiveError):
-        return client.status()
-    registered, stored = find(directory.path), _stored(directory)
-    endpoint = client.endpoint
-    if registered and (stored is None or (registered.active and registered.run_id != stored["run_id"])):
-        # It has no history yet, or none at all.
-        return _empty(registered, _status_of(registered))
-    if stored is None:
-        raise UsageError(RUN_NOT_FOUND.at(None, directory=str(directory.path)))
-    # Its socket may be gone for a moment while it exits.
-    alive = bool(endpoint and endpoint.run_id == stored["run_id"] and endpoint.alive)
-    return stored if alive or (registered and registered.active) else _ended(stored)
-
-
-def _stored(directory: RunDirectory, run_id: str | None = None) -> dict[str, Any] | None:
-    if not directory.history.exists():
-        return None
-    with History(directory.history) as history:
-        return history.status(run_id)
-
-
-def _status_of(run: RegisteredRun) -> str:
-    if run.active:
-        return "starting"
-    return "failed" if run.ended_at else KILLED
-
-
-def _ended(view: dict[str, Any]) -> dict[str, Any]:
-    """The status of a run that is not active: it was killed if it did not record its end."""
-    if view["ended_at"] is not None:
-        return view
-    queries = [
-        each if _has_ended(each) else {**each, "status": KILLED, "health": "critical"}
-        for each in view["queries"]
-    ]
-    return {**view, "status": KILLED, "health": "critical", "queries": queries}
-
-
-def _has_ended(query: Mapping[str, Any]) -> bool:
-    return query["status"] in _ENDED
-
-
-def _empty(run: RegisteredRun, status: str) -> dict[str, Any]:
-    """The status of a run without a history."""
-    view = RunView()
-    view.run_id, view.pipeline, view.run_dir = run.run_id, run.pipeline, run.run_dir
-    view.started_at, view.ended_at = run.started_at, run.ended_at
-    health = "ok" if status == "starting" else "critical"
-    return {**view.to_json(), "status": status, "health": health}
-
-
-def _listed(run: RegisteredRun) -> dict[str, Any]:
-    directory = RunDirectory(Path(run.run_dir))
-    try:
-        return _latest(RunClient(directory.path, _LIST_SECONDS), directory)
-    except HeadwaterError as error:
-        # One run that hangs must not hide the others.
-        known = _stored(directory) or _empty(run, UNRESPONSIVE)
-        status = UNRESPONSIVE if error.problems[0].code == RUN_UNRESPONSIVE.code else known["status"]
-        return {**known, "status": status, "health": "critical"}

@@ -24,11 +24,23 @@ class SinkChecked:
     """Its operators, state and delivery guarantee; None offline, and if Spark cannot analyze the query."""
     without_spark: Guarantee | None = None
     """Its delivery guarantee, as far as it is known offline."""
+    has_lock: bool = True
+    """Whether Headwater locks its checkpoint; it does not lock those of a script."""
 
     def to_json(self) -> dict[str, Any]:
         known = self.without_spark.to_json() if self.without_spark else None
         outline = self.outline.to_json() if self.outline else {"bounds": None, "guarantee": known}
-        return {"name": self.name, "bounds": outline["bounds"], "guarantee": outline["guarantee"]}
+        return {
+            "name": self.name,
+            "bounds": outline["bounds"],
+            "guarantee": outline["guarantee"],
+            "after_suspension": self.after_suspension,
+        }
+
+    @property
+    def after_suspension(self) -> str | None:
+        """What the sink contains after another run has taken over from a suspended one; None if unknown."""
+        return self.outline.after_suspension if self.outline and self.has_lock else None
 
 
 @dataclass(frozen=True)
@@ -112,7 +124,7 @@ class SinkExplained:
 
     def to_json(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "outline"}
-        return {**own, **self.outline.to_json()}
+        return {**own, **self.outline.to_json(), "after_suspension": self.outline.after_suspension}
 
 
 @dataclass(frozen=True)

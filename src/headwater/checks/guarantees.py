@@ -354,6 +354,34 @@ def _sink(connector: str, delivery: str) -> GuaranteeReason:
     return GuaranteeReason(Part.SINK, level, why, raised_by)
 
 
+def after_suspension(facts: QueryFacts) -> str:
+    """What the sink contains after another run has taken over from a process that was suspended.
+
+    The lock does not stop a suspended process: it ends when it continues, and may first complete its batch. Spark's
+    logs accept each batch once, so it is only this one.
+    """
+    side, twice = known_sink(facts.connector), "the batch in progress can be written twice"
+    has_log = isinstance(side, ForgetsBatches)
+    if side and side.in_process:
+        return "each process has its own rows"
+    match Delivery.__members__.get(facts.delivery):
+        case None:
+            return f"unknown: Headwater does not know how {facts.connector or 'the sink'} handles a retried batch"
+        case Delivery.IDEMPOTENT if has_log:
+            return "readers of the log see each row once; the directory can contain files that the log does not list"
+        case Delivery.IDEMPOTENT:
+            return f"{twice}, which changes nothing if the sink identifies it by its ID"
+        case Delivery.MARKED:
+            return f"{twice}, also after later batches; its headers identify the duplicates"
+        case Delivery.USER:
+            return (
+                "your code can receive the batch in progress twice, also at the same time and after later batches: "
+                "store its ID in the same transaction as its rows"
+            )
+        case _:
+            return f"{twice}, also after later batches"
+
+
 def known_sink(connector: str) -> Sink[Any] | None:
     """The sink of a connector; None for a format that Headwater does not know."""
     known = all_connectors().get(connector)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headwater.checks.bounds import Bound, Extent, bounds_of, in_words, window_sql
-from headwater.checks.guarantees import Guarantee, guarantee_of
+from headwater.checks.guarantees import Guarantee, after_suspension, guarantee_of
 from headwater.errors import Problem
 from headwater.errors.catalogue.programs import RATE_SOURCE_NOT_FOUND
 from headwater.plan import QueryFacts
@@ -216,14 +216,23 @@ class Outline:
         bounds = bounds_of(facts)
         return cls(facts, bounds, rows_kept(facts, bounds, rates or {}), guarantee_of(facts))
 
-    def picture(self) -> list[str]:
-        """The delivery guarantee, what lowers it, and the query from the sink down, at most 80 columns
-        wide."""
+    @property
+    def after_suspension(self) -> str:
+        """What the sink contains after another run has taken over from a suspended one."""
+        return after_suspension(self.facts)
+
+    def picture(self, *, of_pipeline: bool = False) -> list[str]:
+        """The delivery guarantee, what lowers it, and the query from the sink down, at most 80 columns wide.
+
+        A lock protects the queries of a pipeline, so the picture then includes what that means after a suspension.
+        """
         level, *reasons = self.guarantee.lines()
         lines = [f"delivery guarantee: {level}"]
         for line in reasons if self.guarantee.lowering else ():
             inner = " " * (len(line) - len(line.lstrip()))
             lines += _wrapped(line, "", f"{inner}  ")
+        if of_pipeline:
+            lines += _wrapped(f"after a suspension: {self.after_suspension}", "", "  ")
         return [*lines, *picture_of(self.facts, self.bounds, self.rows)]
 
     def to_json(self) -> dict[str, Any]:

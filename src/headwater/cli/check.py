@@ -52,7 +52,8 @@ def check(
     """Validate a pipeline or a PySpark script without starting any query."""
     from headwater.api.check import check as run_check
     from headwater.cli.check_views import sarif_of, waiting
-    from headwater.cli.render import print_json, show_check
+    from headwater.cli.json_output import print_json
+    from headwater.cli.render import show_check
 
     if arguments and "--" not in sys.argv:
         # Extra arguments would be passed to the script, and are most likely a mistake.
@@ -92,7 +93,8 @@ def explain(
     """Show the graph, schemas, settings, state and Spark plans of a pipeline."""
     from headwater.api.explain import explain as run_explain
     from headwater.cli.check_views import waiting
-    from headwater.cli.render import print_json, show_explained
+    from headwater.cli.json_output import print_json
+    from headwater.cli.render import show_explained
 
     with waiting(as_json=as_json) as emit:
         result = run_explain(file, master=master, conf=settings(conf), rates=rates(rate), emit=emit)
@@ -111,7 +113,8 @@ def schema(
     """Print the JSON Schema of pipeline files for editors, or the keys of one connector."""
     from headwater.api.project import connector_reference
     from headwater.api.project import schema as pipeline_schema
-    from headwater.cli.render import print_json, show_connector
+    from headwater.cli.json_output import print_json
+    from headwater.cli.render import show_connector
 
     if connector is None:
         print_json(pipeline_schema())

@@ -1,7 +1,7 @@
 """`status`, `stop`, `restart`, `wait`, `logs`, `events`, `sql`: a run in another process.
 
-Every command takes the run as its first argument: a pipeline file or a run directory. Whatever contains `.` or `/`
-is a run, because the name of a query cannot.
+Every command takes the run as its first argument: a pipeline file or a run directory. One argument alone is a run if
+it contains `.` or `/`, but `quarantine.orders` is the query that quarantines the rows of `orders`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def status(
     verbose: Verbose = False,
 ) -> None:
     """Show the status of a run, or of all runs on this machine."""
-    from headwater.api import remote
+    from headwater.api import remote, run_status
     from headwater.cli import control_views as views
 
     def load() -> views.Shown:
@@ -48,7 +48,7 @@ def status(
             return views.QueryShown(chosen.to_json(), chosen.query(query).name)
         if run is not None:
             return views.RunShown(remote.connect(run).to_json())
-        return views.RunsShown(remote.list_runs())
+        return views.RunsShown(run_status.list_runs(), run_status.drop_deleted_runs())
 
     if watch:
         with _until_interrupt() as stop:
@@ -210,10 +210,11 @@ def sql(
 
 
 def _run_and_query(first: str | None, second: str | None) -> tuple[str | None, str | None]:
-    """The run and the query: one argument alone is a run if it has `.` or `/`, else a query."""
-    if first is not None and second is None and not {".", "/"} & set(first):
-        return None, first
-    return first, second
+    """The run and the query: one argument alone can be either."""
+    if first is None or second is not None:
+        return first, second
+    is_run = "/" in first or ("." in first and not first.startswith("quarantine."))
+    return (first, None) if is_run else (None, first)
 
 
 def _time(text: str | None) -> Any:
@@ -246,7 +247,7 @@ def _until_interrupt() -> Iterator[threading.Event]:
 
 
 def _done(text: str, value: dict[str, Any], *, as_json: bool) -> None:
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
 
     if as_json:
         print_json(value)

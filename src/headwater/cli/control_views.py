@@ -13,8 +13,9 @@ from typing import Any
 
 import typer
 
-from headwater.api.remote import SqlResult, is_critical
-from headwater.cli.render import print_json, print_json_line
+from headwater.api.remote import SqlResult
+from headwater.api.run_status import is_critical
+from headwater.cli.json_output import print_json, print_json_line
 from headwater.control.logs import LogLine
 from headwater.values import count_of, scrub
 
@@ -49,13 +50,14 @@ class Shown(ABC):
 
 @dataclass(frozen=True)
 class RunsShown(Shown):
-    """The runs on this machine."""
+    """The runs on this machine, and those that were just dropped from the list."""
 
     runs: Sequence[Row]
+    dropped: Sequence[Row] = ()
 
     @property
     def value(self) -> Any:
-        return {"version": 1, "runs": list(self.runs)}
+        return {"version": 1, "runs": list(self.runs), "dropped": list(self.dropped)}
 
     @property
     def critical(self) -> bool:
@@ -72,6 +74,11 @@ class RunsShown(Shown):
             if number:
                 yield ""
             yield from _run_lines(run)
+        if self.dropped:
+            yield ""
+        for run in self.dropped:
+            name = f"{run['pipeline']} (run {run['run_id']})"
+            yield f"Dropped {name} from the list: its run directory {run['run_dir']} no longer exists."
 
 
 @dataclass(frozen=True)
@@ -215,6 +222,7 @@ def _run_lines(run: Row) -> Iterator[str]:
     yield f"{run['pipeline']}: {run['status']}{since} (run {run['run_id']}, {run['run_dir']})"
     if run.get("problem"):
         yield f"  {_problem_line(run['problem'])}"
+        yield f"  {run['problem']['hint']}"
     for consumer, events in run["events_dropped"].items():
         yield f"  {consumer}: missed {count_of(events, 'event')}"
     if not run["queries"]:
@@ -317,8 +325,10 @@ def _offset(offset: Any) -> str:
 
 
 def _watermark(query: Row) -> Iterator[tuple[str, str]]:
-    if query["watermark"] or query["idle_inputs"]:
-        yield "watermark", _second(query["watermark"]) if query["watermark"] else "not reached"
+    if query["watermark"] or query["event_time"] or query["idle_inputs"]:
+        held = ", ".join(query["held_back_by"])
+        reached = _second(query["watermark"]) if query["watermark"] else "not reached"
+        yield "watermark", f"{reached}, held back by {held}" if held else reached
     for idle in query["idle_inputs"]:
         yield "", str(idle.get("message", ""))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from headwater.checks.outline import per_second
-from headwater.cli.render import print_json_line
+from headwater.cli.json_output import print_json_line
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageError
 from headwater.errors.catalogue.environment import (

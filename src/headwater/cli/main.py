@@ -6,7 +6,6 @@ import gc
 import sys
 import traceback
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -43,6 +42,9 @@ def _show_versions(wanted: bool) -> None:
 
 
 def _version(package: str) -> str:
+    # Imported late: no other option needs it.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

@@ -11,7 +11,6 @@ from typer.core import TyperArgument, TyperCommand
 
 from headwater.errors import UsageError
 from headwater.errors.catalogue.programs import CONF_INVALID, DURATION_INVALID, OPTION_RENAMED, RATE_INVALID
-from headwater.loaders.whole import setting_problem
 from headwater.values import Duration
 from headwater.values.renamed import OPTIONS, renamed
 
@@ -113,6 +112,9 @@ def settings(conf: list[str] | None) -> dict[str, str]:
         if not equals or not key.strip():
             raise UsageError(CONF_INVALID.at(None, text=text))
         found[key.strip()] = value.strip()
+    # Imported late: it takes as long as the rest of a command that only asks a run.
+    from headwater.loaders.whole import setting_problem
+
     problems = [problem for problem in map(setting_problem, found) if problem]
     if problems:
         raise UsageError.of(problems)

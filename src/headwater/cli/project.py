@@ -20,7 +20,7 @@ def init(
 ) -> None:
     """Create a sample project."""
     from headwater.api.project import init as make_project
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
 
     result = make_project(folder, template)
     if as_json:
@@ -46,7 +46,7 @@ def doctor(
 ) -> None:
     """Check that this machine meets the requirements."""
     from headwater.api.project import doctor as examine_machine
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
 
     result = examine_machine(folder, jars=jars, spark=spark, class_data=class_data)
     if as_json:

@@ -32,7 +32,7 @@ commands = typer.Typer(no_args_is_help=True, help="Inspect and replay quarantine
 def list_(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
     """List the quarantines of a pipeline with their row counts and reasons."""
     from headwater.api.quarantine import list_quarantines
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
     from headwater.cli.views import show_list
 
     held = list_quarantines(file)
@@ -57,7 +57,7 @@ def show(
 ) -> None:
     """Show pending rows with their position, reason and text."""
     from headwater.api.quarantine import show as shown
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
     from headwater.cli.views import show_rows
 
     rows = shown(file, name, reason=reason, ids=tuple(ids or ()), everything=everything, limit=limit)
@@ -83,7 +83,7 @@ def export(
 ) -> None:
     """Export pending rows as JSON Lines, with their bytes in base64."""
     from headwater.api.quarantine import export as exported
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
 
     lines: list[str] = []
     count = exported(file, name, lines.append, reason=reason, ids=tuple(ids or ()), everything=everything)
@@ -127,7 +127,7 @@ def replay(
 ) -> None:
     """Replay pending quarantined rows. Each row is replayed once; the next run reads them along with the source."""
     from headwater.api.quarantine import replay as replayed
-    from headwater.cli.render import print_json
+    from headwater.cli.json_output import print_json
     from headwater.cli.views import show_replayed
 
     result = replayed(file, name, reason=reason, ids=tuple(ids or ()), corrected=corrected, dry=dry)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -19,26 +17,11 @@ from headwater.api.results import (
 )
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import bound_lines
+from headwater.cli.json_output import print_json_line
 from headwater.errors import Problem
-from headwater.values import scrub, scrub_within
+from headwater.values import scrub
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
-
-
-def print_json(value: object) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(scrub_within(value), indent=2) + "\n")
-
-
-def print_json_line(value: object) -> None:
-    """One JSON value on one line of stdout, flushed immediately."""
-    sys.stdout.write(json_line(value))
-    sys.stdout.flush()
-
-
-def json_line(value: object) -> str:
-    """A value as a line of JSON."""
-    return json.dumps(scrub_within(value)) + "\n"
 
 
 def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:
@@ -89,6 +72,8 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
         starts = not any(finding.is_error for finding in found)
         if starts and sink.outline:
             typer.echo(scrub(f"  delivery guarantee: {sink.outline.guarantee.line()}"))
+        if starts and sink.after_suspension:
+            typer.echo(scrub(f"  after a suspension: {sink.after_suspension}"))
         for line in _state_size(sink):
             typer.echo(scrub(f"  {line}"))
     typer.echo(_summary(result))
@@ -136,7 +121,7 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
     for sink in result.sinks:
         head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
         typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}")
-        for line in sink.outline.picture():
+        for line in sink.outline.picture(of_pipeline=True):
             typer.echo(f"  {line}")
         typer.echo(f"  checkpoint {sink.checkpoint}")
         for setting in sink.settings:

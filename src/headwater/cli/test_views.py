@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Column
 from rich.text import Text
 
-from headwater.cli.render import print_json
+from headwater.cli.json_output import print_json
 from headwater.errors import UsageError, shown_file
 from headwater.errors.catalogue.testing import TEST_OUTPUT_UNWRITABLE
 from headwater.testing.report import details, headline

@@ -19,7 +19,8 @@ from rich.text import Text
 from headwater.api.quarantine import QuarantineCounts, Replayed
 from headwater.checks import Finding, Severity
 from headwater.cli.check_views import STARTING_SPARK
-from headwater.cli.render import json_line, show_findings
+from headwater.cli.json_output import json_line
+from headwater.cli.render import show_findings
 from headwater.errors import Problem
 from headwater.events import (
     Alert,

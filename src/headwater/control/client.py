@@ -60,6 +60,10 @@ class RunClient:
         """Restart a query, and return when it runs again."""
         return self._request("restart", {"query": query}, None)
 
+    def plan(self, query: str) -> str:
+        """Spark's plan of the last batch of a query."""
+        return str(self._request("plan", {"query": query}, self._answer_seconds)["plan"])
+
     def sql(self, text: str, max_rows: int = 1_000, seconds: float = 10.0) -> dict[str, Any]:
         """The first rows of a query."""
         args = {"text": text, "max_rows": max_rows, "seconds": seconds}

@@ -37,6 +37,9 @@ class Host(Protocol):
     def restart(self, query: str) -> Mapping[str, Any]:
         """Restart a query; return when it runs again."""
 
+    def plan(self, query: str) -> Mapping[str, Any]:
+        """Spark's plan of the last batch of a query, as `plan`."""
+
     def sql(self, text: str, max_rows: int, seconds: float) -> Mapping[str, Any]:
         """The first rows of a query: `columns`, each with `name` and `type`, `rows` and `truncated`."""
 
@@ -115,6 +118,8 @@ class Request:
                 return host.stop(self.args["query"], self.args["timeout"])
             case "restart":
                 return host.restart(self.args["query"])
+            case "plan":
+                return host.plan(self.args["query"])
             case _:
                 return host.sql(self.args["text"], self.args["max_rows"], self.args["seconds"])
 
@@ -149,6 +154,7 @@ _VERBS: Mapping[str, Mapping[str, _Argument]] = {
         "timeout": _Argument((int, float), "a number of seconds or null", None),
     },
     "restart": {"query": _QUERY},
+    "plan": {"query": _QUERY},
     "sql": {
         "text": _Argument((str,), "a SQL query"),
         "max_rows": _Argument((int,), f"an integer from 1 to {MAX_ROWS:,}", 1_000, 1, MAX_ROWS),

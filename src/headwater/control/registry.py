@@ -1,7 +1,7 @@
 """The runs of this user on this machine: one small file for each run directory, written at the start of a run.
 
-The file stays when the run ends, so that `headwater status` can list it, and is removed once the run directory
-no longer exists.
+The file stays when the run ends, so that `headwater status` can list it. The command removes it, and reports that,
+once the run directory no longer exists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from headwater.checkpoint import LocalStore
 from headwater.events.kinds import now
 from headwater.values.processes import is_alive, process_start_time
 
@@ -81,18 +80,29 @@ def find(run_dir: Path) -> RegisteredRun | None:
 
 def registered_runs() -> tuple[RegisteredRun, ...]:
     """The last run of each existing run directory: active runs first, then the newest first."""
-    found = sorted(_all(), key=lambda run: run.started_at, reverse=True)
+    existing = (run for _, run in _all() if Path(run.run_dir).is_dir())
+    found = sorted(existing, key=lambda run: run.started_at, reverse=True)
     return tuple(sorted(found, key=lambda run: not run.active))
 
 
-def _all() -> Iterator[RegisteredRun]:
+def drop_deleted() -> tuple[RegisteredRun, ...]:
+    """Forget the runs whose run directory no longer exists, and return them."""
+    deleted = []
+    for file, run in _all():
+        if not Path(run.run_dir).is_dir():
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+                deleted.append(run)
+    return tuple(deleted)
+
+
+def _all() -> Iterator[tuple[Path, RegisteredRun]]:
+    """Every run that is recorded, with its file."""
     with suppress(OSError):
         for file in sorted((state_directory() / "runs").glob("*.json")):
             run = _read(file)
-            if run and Path(run.run_dir).is_dir():
-                yield run
-            elif run:
-                file.unlink(missing_ok=True)
+            if run:
+                yield file, run
 
 
 def _file(run_dir: str) -> Path:
@@ -112,6 +122,9 @@ def _read(file: Path) -> RegisteredRun | None:
 
 
 def _write(run: RegisteredRun) -> None:
+    # Imported late: commands that only read do not need it.
+    from headwater.checkpoint import LocalStore
+
     file = _file(run.run_dir)
     text = json.dumps({"version": _VERSION, **asdict(run)}, indent=1) + "\n"
     try:

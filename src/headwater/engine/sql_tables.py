@@ -22,6 +22,7 @@ from headwater.errors.catalogue.connectors import (
     RUN_SQL_INVALID,
     RUN_SQL_STREAM_UNSUPPORTED,
     SQL_BUSY,
+    SQL_FUNCTION_FORBIDDEN,
     SQL_NOT_READ_ONLY,
     SQL_RESULT_TOO_LARGE,
     SQL_TABLE_UNREADABLE,
@@ -31,8 +32,10 @@ from headwater.plan.graph import NotAQuery, NotSql, sql_references
 from headwater.spark.errors import python_failure, sentence_of
 from headwater.spark.session import active, copy_of
 from headwater.spark.sql_text import (
+    FORBIDDEN_FUNCTIONS,
     SqlText,
     cancel_group,
+    forbidden_function,
     quoted_name,
     read_besides,
     read_only_copy,
@@ -145,7 +148,7 @@ class SqlTables:
             rows = text.analyzed()
             if rows is None:
                 raise self._no_query(sql, "Command")
-        # A name of a WITH clause can also be that of a table outside of it.
+        # Spark has the last word on what a name means.
         besides = read_besides(rows, self._readable.keys())
         if besides:
             raise self._unreadable(besides)
@@ -203,6 +206,9 @@ class SqlTables:
         return UsageError(SQL_TABLE_UNREADABLE.at(None, name=name, tables=self._names))
 
     def _failed(self, error: Exception) -> HeadwaterError:
+        name = forbidden_function(error)
+        if name is not None:
+            return UsageError(SQL_FUNCTION_FORBIDDEN.at(None, name=name, reason=FORBIDDEN_FUNCTIONS[name]))
         of_python = python_failure(error, self.spec.root)
         says = scrub(of_python[0] if of_python else sentence_of(error))
         return UsageError(RUN_SQL_INVALID.at(None, says=says, tables=self._names))

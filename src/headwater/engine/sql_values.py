@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
+from pyspark.sql.functions import monotonically_increasing_id, octet_length, spark_partition_id, struct, when
+from pyspark.sql.functions import sum as sum_of
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     CalendarIntervalType,
     DataType,
     DateType,
@@ -21,6 +24,8 @@ from pyspark.sql.types import (
     DecimalType,
     FractionalType,
     MapType,
+    NullType,
+    NumericType,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -30,6 +35,9 @@ from pyspark.sql.types import (
 
 # Python has no values for some of them.
 _INTERVALS = (CalendarIntervalType, DayTimeIntervalType, YearMonthIntervalType)
+_SHORT = (BooleanType, DateType, NullType, NumericType, TimestampNTZType, TimestampType)
+_SHORT_BYTES = 50
+"""The types whose values have at most this number of bytes as text."""
 Converter = Callable[[Any], Any]
 
 
@@ -61,16 +69,41 @@ def first_rows(frame: DataFrame, count: int, max_bytes: int) -> SqlResult | None
         numbered[name].cast("string") if isinstance(field.dataType, _INTERVALS) else numbered[name]
         for name, field in zip(numbered.columns, fields, strict=True)
     )
-    collected = numbered.select(*shown).limit(count + 1).collect()
+    collected = within(numbered.select(*shown), count + 1, max_bytes).collect()
     converters = [_converter(field.dataType) for field in fields]
     rows, size = list[tuple[Any, ...]](), 0
-    for row in collected[:count]:
+    for (row,) in collected[:count]:
+        if row is None:
+            return None
         rows.append(tuple(convert(value) for convert, value in zip(converters, row, strict=True)))
         size += len(json.dumps(rows[-1], ensure_ascii=False).encode())
         if size > max_bytes:
             return None
     columns = tuple((field.name, field.dataType.simpleString()) for field in fields)
     return SqlResult(columns, tuple(rows), len(collected) > count)
+
+
+def within(frame: DataFrame, count: int, max_bytes: int) -> DataFrame:
+    """The first rows as one column; null from the row on at which their text has more bytes than that.
+
+    The executors omit the others. Otherwise, a few huge values would fill the memory of the driver.
+    """
+    rows, fields = frame.limit(count), frame.schema.fields
+    row = struct(*rows.columns)
+    are_short = all(isinstance(field.dataType, _SHORT) for field in fields)
+    if are_short and count * len(fields) * _SHORT_BYTES <= max_bytes:
+        # No need for the window below, which takes longer than many queries.
+        return rows.select(row.alias("row"))
+    sized = rows.select(
+        row.alias("row"),
+        octet_length(row.cast("string")).alias("bytes"),
+        # A limit has one partition.
+        spark_partition_id().alias("part"),
+        monotonically_increasing_id().alias("number"),
+    )
+    fits = sized.withColumn("row", when(sized.bytes <= max_bytes, sized.row))
+    before = Window.partitionBy("part").orderBy("number").rowsBetween(Window.unboundedPreceding, 0)
+    return fits.select(when(sum_of("bytes").over(before) <= max_bytes, fits.row).alias("row"))
 
 
 def _converter(type_: DataType) -> Converter:

@@ -28,6 +28,7 @@ from headwater.events.kinds import (
     SinkStarted,
     SparkStarting,
     StartPhase,
+    WatermarkHeldBack,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "SinkStarted",
     "SparkStarting",
     "StartPhase",
+    "WatermarkHeldBack",
 ]

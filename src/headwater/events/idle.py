@@ -108,13 +108,10 @@ def idle_inputs(
     return tuple(dict.fromkeys(idle for idle in found if idle.since is None or idle.since < newest))
 
 
-def blocking_sources(marks: Sequence[InputMark], watermark: datetime | None) -> tuple[str, ...]:
-    """The sources of the inputs that are not ahead of the watermark while another one is: they are idle or slow.
-
-    A single watermark can only be blocked by the sources whose rows pass it.
-    """
+def held_back_by(marks: Sequence[InputMark], watermark: datetime | None) -> tuple[str, ...]:
+    """The sources that hold back the watermark, idle or not, while others are ahead of it; none if no other is."""
     behind = [mark for mark in marks if not _is_ahead(mark, watermark)]
-    if len(behind) == len(marks) > 1:
+    if len(behind) == len(marks):
         return ()
     return tuple(dict.fromkeys(name for mark in behind for name in mark.sources))
 

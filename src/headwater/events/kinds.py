@@ -239,8 +239,15 @@ class InputsIdle(Event):
     kind: ClassVar[str] = "inputs_idle"
     query: str
     idle_inputs: tuple[Mapping[str, Any], ...]
-    blocking: tuple[str, ...] = ()
-    """The sources that blocked the watermark when it last stayed the same for some batches, also slow ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatermarkHeldBack(Event):
+    """Other sources hold back the watermark of a query than before; none if no source is ahead of it."""
+
+    kind: ClassVar[str] = "watermark_held_back"
+    query: str
+    sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ from headwater.events.kinds import (
     QueryTerminated,
     RunFinished,
     RunStarted,
+    WatermarkHeldBack,
     as_json,
 )
 
@@ -149,6 +150,8 @@ class QueryView:
     last_batch: BatchStatus | None = None
     sources: tuple[SourceStatus, ...] = ()
     watermark: str | None = None
+    held_back_by: tuple[str, ...] = ()
+    """The sources that hold back the watermark while others are ahead of it."""
     event_time: Mapping[str, str] = field(default_factory=dict)
     idle_inputs: tuple[Mapping[str, Any], ...] = ()
     state: tuple[StateStatus, ...] = ()
@@ -204,6 +207,8 @@ class QueryView:
                 self._set_active(QueryStatus.IDLE, event.at)
             case InputsIdle():
                 self.idle_inputs = event.idle_inputs
+            case WatermarkHeldBack():
+                self.held_back_by = event.sources
             case BacklogChanged():
                 self.waiting_files = event.files
             case QueryRestarting():
@@ -272,6 +277,7 @@ class QueryView:
             "sources": as_json(self.sources),
             "waiting_files": dict(self.waiting_files),
             "watermark": self.watermark,
+            "held_back_by": list(self.held_back_by),
             "event_time": dict(self.event_time),
             "idle_inputs": as_json(self.idle_inputs),
             "state": as_json(self.state),

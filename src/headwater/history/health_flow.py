@@ -15,7 +15,7 @@ from headwater.errors.catalogue.alerts import (
     TIMESTAMP_IN_FUTURE,
     WATERMARK_STUCK,
 )
-from headwater.events import BacklogChanged, Event, InputsIdle, QueryIdle, QueryProgress
+from headwater.events import BacklogChanged, Event, InputsIdle, QueryIdle, QueryProgress, WatermarkHeldBack
 from headwater.events.status import lag_of
 from headwater.history.health_rule import Reading, Rule, Watched, lasting, seconds_of
 from headwater.history.health_windows import Trend
@@ -146,7 +146,9 @@ class StuckWatermark(Rule[StuckWatermarkAlert]):
         match event:
             case InputsIdle():
                 idle = (str(name) for each in event.idle_inputs for name in each.get("sources", ()))
-                self._idle, self._blocking = tuple(dict.fromkeys(idle)), event.blocking
+                self._idle = tuple(dict.fromkeys(idle))
+            case WatermarkHeldBack():
+                self._blocking = event.sources
             case QueryProgress():
                 reports = enumerate(event.progress.get("sources") or ())
                 names = self.query.details.sources or [self.query.source(*each) for each in reports]

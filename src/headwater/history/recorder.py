@@ -28,6 +28,7 @@ from headwater.events import (
     QueryTerminated,
     RunStarted,
     StartPhase,
+    WatermarkHeldBack,
 )
 from headwater.events.status import RunView
 from headwater.history.outputs import Outage, RepeatedIdle
@@ -57,7 +58,7 @@ MOST_PENDING = 10_000
 MOST_AT_ONCE = 5_000
 _GROWN = 500
 """After how many batches the old ones of a query are summarized."""
-_NOISE = (BacklogChanged, EpochCommitted, QueryRunning, StartPhase)
+_NOISE = (BacklogChanged, EpochCommitted, QueryRunning, StartPhase, WatermarkHeldBack)
 """Events that are not stored: others contain the same."""
 
 

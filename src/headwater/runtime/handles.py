@@ -146,6 +146,11 @@ class Run:
         return self._supervisor.run_id
 
     @property
+    def name(self) -> str:
+        """The name of the pipeline."""
+        return self._supervisor.scope.spec.name
+
+    @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by sink name."""
         states = self._supervisor.queries.values()

@@ -13,7 +13,7 @@ from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
 from headwater.errors.catalogue.running import QUERY_STUCK, RUN_STARTING, SPARK_RESTARTING
 from headwater.events.kinds import now
 from headwater.events.status import RunView
-from headwater.values import did_you_mean
+from headwater.values import did_you_mean, scrub
 
 if TYPE_CHECKING:
     from headwater.runtime.supervisor import Supervisor
@@ -31,6 +31,9 @@ class Controlled(Protocol):
 
     def restart(self, name: str) -> None:
         """Restart a query; return when it runs again."""
+
+    def plan(self, name: str) -> str:
+        """Spark's plan of the last batch of a query."""
 
     def sql(self, text: str, max_rows: int, seconds: float) -> Mapping[str, Any]:
         """The first rows of a query."""
@@ -66,10 +69,17 @@ class ControlledRun:
         if state.stuck and not state.ended:
             raise HeadwaterError(QUERY_STUCK.at(None, sink=name))
 
+    def plan(self, name: str) -> str:
+        self._refuse_without_spark()
+        return scrub(self.supervisor.queries[name].query.plan())
+
     def sql(self, text: str, max_rows: int, seconds: float) -> Mapping[str, Any]:
+        self._refuse_without_spark()
+        return self.supervisor.tables.rows(text, max_rows, seconds).to_json()
+
+    def _refuse_without_spark(self) -> None:
         if self.supervisor.restarts.needs_spark:
             raise UsageError(SPARK_RESTARTING.at(None))
-        return self.supervisor.tables.rows(text, max_rows, seconds).to_json()
 
 
 class RunHost:
@@ -118,6 +128,9 @@ class RunHost:
         run = self._started()
         run.restart(self._known(query))
         return self.status()
+
+    def plan(self, query: str) -> Mapping[str, Any]:
+        return {"plan": self._started().plan(self._known(query))}
 
     def sql(self, text: str, max_rows: int, seconds: float) -> Mapping[str, Any]:
         return self._started().sql(text, max_rows, seconds)

@@ -315,6 +315,9 @@ class ControlledWatch:
     def restart(self, name: str) -> NoReturn:
         raise UsageError(WATCH_RESTART_UNSUPPORTED.at(None, query=name))
 
+    def plan(self, name: str) -> str:
+        return scrub(self.watched.queries[name].query.plan())
+
     def sql(self, text: str, max_rows: int, seconds: float) -> NoReturn:
         raise UsageError(WATCH_SQL_UNSUPPORTED.at(None, name=self.name))
 

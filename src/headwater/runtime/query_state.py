@@ -116,8 +116,8 @@ class QueryState:
     """The newest batch since the start in which each source delivered rows."""
     idle_inputs: tuple[Idle, ...] = ()
     """The idle inputs that block its watermark."""
-    blocking: tuple[str, ...] = ()
-    """The sources that blocked its watermark when it last stayed the same for some batches."""
+    held_back_by: tuple[str, ...] = ()
+    """The sources that hold back its watermark, idle or not."""
 
     @property
     def name(self) -> str:

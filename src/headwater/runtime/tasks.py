@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from headwater.engine.query import RunningQuery
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BACKLOG_GROWING, MAINTENANCE_FAILED
-from headwater.events import BacklogChanged, Emit, EpochCommitted, InputsIdle
-from headwater.events.idle import Idle, InputMark, blocking_sources, idle_inputs
+from headwater.events import BacklogChanged, Emit, EpochCommitted, InputsIdle, WatermarkHeldBack
+from headwater.events.idle import Idle, held_back_by, idle_inputs
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
 from headwater.runtime.query_state import QueryState
@@ -252,8 +251,6 @@ class BacklogWatch(RunTask):
 # Whether an idle input blocks the watermark of a query.
 
 MANY_INPUTS = 10
-STILL_BATCHES = 5
-"""After how many batches with the same watermark its sources are named. The alert about it needs more."""
 
 
 @dataclass
@@ -266,9 +263,9 @@ class _IdleTime:
 
 
 class IdleWatch(RunTask):
-    """The task that finds idle inputs.
+    """The task that finds idle inputs, and the sources that hold back a watermark.
 
-    They are shown immediately. A notice is sent only after many batches: inputs that take turns are idle for
+    Idle inputs are shown immediately. A notice is sent only after many batches: inputs that take turns are idle for
     one batch each, and that is normal.
     """
 
@@ -276,8 +273,6 @@ class IdleWatch(RunTask):
         self._queries = queries
         self._emit = emit
         self._spells: dict[str, dict[Idle, _IdleTime]] = {}
-        self._same: dict[str, tuple[object, int]] = {}
-        """The watermark of each query, and the first batch that was seen with it."""
         self._emitted: dict[str, RunningQuery] = {}
 
     def tick(self, tick: Tick) -> Iterator[Problem]:
@@ -286,32 +281,19 @@ class IdleWatch(RunTask):
             known = state.query.marks()
             if known is None:
                 continue
-            found, blocking = idle_inputs(state.delivered, *known), self._blocking(state, *known)
             # A query that was restarted is new to those who receive its events.
-            again = self._emitted.get(name, state.query) is not state.query and bool(found or blocking)
+            again = self._emitted.get(name, state.query) is not state.query
             self._emitted[name] = state.query
-            if again or (found, blocking) != (state.idle_inputs, state.blocking):
-                state.idle_inputs, state.blocking = found, blocking
-                idle = tuple(each.to_json(name) for each in found)
-                self._emit(InputsIdle(query=name, idle_inputs=idle, blocking=blocking))
+            held = held_back_by(*known)
+            if held != state.held_back_by or (again and held):
+                state.held_back_by = held
+                self._emit(WatermarkHeldBack(query=name, sources=held))
+            found = idle_inputs(state.delivered, *known)
+            if found != state.idle_inputs or (again and found):
+                state.idle_inputs = found
+                self._emit(InputsIdle(query=name, idle_inputs=tuple(idle.to_json(name) for idle in found)))
             if not tick.last:
                 yield from self._lasted(state, found)
-
-    def _blocking(
-        self, state: QueryState, marks: Sequence[InputMark], watermark: datetime | None
-    ) -> tuple[str, ...]:
-        """The sources that block a watermark that stays the same; until it has done so, those of before."""
-        inputs, progress = state.query.inputs.watermarks, state.recent.last
-        if not inputs or progress is None:
-            return ()
-        shown = (progress.get("eventTime") or {}).get("watermark")
-        batch = int(progress["batchId"])
-        before, first = self._same.get(state.name, (None, batch))
-        self._same[state.name] = shown, first = (shown, first if shown == before else batch)
-        if batch - first + 1 < STILL_BATCHES:
-            return state.blocking
-        # Spark is only asked about several watermarks.
-        return blocking_sources(marks or [InputMark(names, None) for names in inputs.values()], watermark)
 
     def _lasted(self, state: QueryState, found: tuple[Idle, ...]) -> Iterator[Problem]:
         newest, before = max(state.delivered.values(), default=0), self._spells.get(state.name, {})

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.spark.plans import analyzed, frame_of_plan, parsed
@@ -23,14 +24,44 @@ from headwater.spark.session import copy_of
 
 # A session in which a text can only read.
 
-_FORBIDDEN_FUNCTIONS = ("reflect", "java_method", "try_reflect", "from_protobuf", "to_protobuf")
-"""Functions that call any Java method, or that read a file that the text names."""
+_CALLS_JAVA = "it calls any Java method"
+_READS_FILES = "it can read any file, which its arguments name"
+FORBIDDEN_FUNCTIONS = {
+    "reflect": _CALLS_JAVA,
+    "java_method": _CALLS_JAVA,
+    "try_reflect": _CALLS_JAVA,
+    # A descriptor file, or the name of a class.
+    "from_protobuf": _READS_FILES,
+    "to_protobuf": _READS_FILES,
+    # The option `avroSchemaUrl`.
+    "from_avro": _READS_FILES,
+    "schema_of_avro": _READS_FILES,
+    # The option `rowValidationXSDPath`.
+    "from_xml": _READS_FILES,
+    "schema_of_xml": _READS_FILES,
+    # The DOCTYPE of the XML.
+    "xpath": _READS_FILES,
+    "xpath_boolean": _READS_FILES,
+    "xpath_double": _READS_FILES,
+    "xpath_float": _READS_FILES,
+    "xpath_int": _READS_FILES,
+    "xpath_long": _READS_FILES,
+    "xpath_number": _READS_FILES,
+    "xpath_short": _READS_FILES,
+    "xpath_string": _READS_FILES,
+    "python_worker_logs": "it reads the logs of the run's Python processes",
+}
+"""The functions that reach beyond the tables of a run, each with the reason."""
 _SETTINGS = {
     # `SELECT * FROM parquet.`/path``
     "spark.sql.runSQLOnFiles": "false",
     # `${env:NAME}` and `${spark.…}` in a text would show variables and settings of the run.
     "spark.sql.variable.substitute": "false",
+    # A window over large rows moves them to disk. By default, it holds thousands of them in memory.
+    "spark.sql.windowExec.buffer.in.memory.threshold": "1",
 }
+_UNKNOWN_FUNCTION = {"UNRESOLVED_ROUTINE": "routineName", "UNRESOLVABLE_TABLE_VALUED_FUNCTION": "name"}
+"""The conditions of Spark's errors for a function that it does not know, with the parameter that names it."""
 _PARTITIONS = (
     "spark.sql.shuffle.partitions",
     "spark.sql.leafNodeDefaultParallelism",
@@ -46,11 +77,21 @@ def read_only_copy(spark: SparkSession, partitions: int) -> SparkSession:
     copy = copy_of(spark)
     for key, value in {**_SETTINGS, **dict.fromkeys(_PARTITIONS, str(partitions))}.items():
         copy.conf.set(key, value)
-    functions = session_state(copy).functionRegistry()
-    identifier = jvm_of(copy).org.apache.spark.sql.catalyst.FunctionIdentifier
-    for name in _FORBIDDEN_FUNCTIONS:
-        functions.dropFunction(identifier(name))
+    state, identifier = session_state(copy), jvm_of(copy).org.apache.spark.sql.catalyst.FunctionIdentifier
+    for name in FORBIDDEN_FUNCTIONS:
+        for registry in (state.functionRegistry(), state.tableFunctionRegistry()):
+            registry.dropFunction(identifier(name))
     return copy
+
+
+def forbidden_function(error: Exception) -> str | None:
+    """The forbidden function for which Spark has rejected a text, if that is the reason."""
+    if not isinstance(error, PySparkException):
+        return None
+    parameters = error.getMessageParameters() or {}
+    called = parameters.get(_UNKNOWN_FUNCTION.get(error.getCondition() or "", ""), "")
+    name = called.rpartition(".")[2].strip("`").lower()
+    return name if name in FORBIDDEN_FUNCTIONS else None
 
 
 def show_as(spark: SparkSession, name: str, rows: DataFrame) -> None:
@@ -91,14 +132,15 @@ class SqlText:
     def of(cls, spark: SparkSession, text: str) -> SqlText:
         """Parse a text; one of SPARK_ERRORS if that fails. Nothing is executed."""
         plan = parsed(spark, text)
-        nodes = list(_all_nodes(plan))
-        relations = (node.multipartIdentifier() for kind, node in nodes if kind == "UnresolvedRelation")
-        tables = dict.fromkeys(tuple(map(str, items_of(parts))) for parts in relations)
-        clauses = (items_of(node.innerChildren()) for kind, node in nodes if kind == "UnresolvedWith")
-        named = {str(each.alias()).lower() for clause in clauses for each in clause}
-        read = (parts for parts in tables if len(parts) > 1 or parts[0].lower() not in named)
-        statement = next((kind for kind, _ in nodes if kind not in _QUERY_NODES), None)
-        return cls(spark, plan, tuple(read), statement)
+        tables, statement = dict[tuple[str, ...], None](), None
+        for kind, node, named in _nodes_in_scope(plan):
+            if kind == "UnresolvedRelation":
+                parts = tuple(map(str, items_of(node.multipartIdentifier())))
+                if len(parts) > 1 or parts[0].lower() not in named:
+                    tables[parts] = None
+            elif kind not in _QUERY_NODES:
+                statement = statement or kind
+        return cls(spark, plan, tuple(tables), statement)
 
     def analyzed(self) -> DataFrame | None:
         """The result of a query; None if it is a statement after all, which is not executed then."""
@@ -107,6 +149,24 @@ class SqlText:
         plan = session_state(self.spark).executePlan(self.plan, skip).analyzed()
         command = jvm_of(self.spark).org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND()
         return None if plan.containsPattern(command) else frame_of_plan(self.spark, plan)
+
+
+def _nodes_in_scope(plan: JavaObject) -> Iterator[tuple[str, JavaObject, frozenset[str]]]:
+    """Every node of a parsed plan with its kind, and the names of the WITH clauses that it can read."""
+    waiting = [(plan, frozenset[str]())]
+    while waiting:
+        node, names = waiting.pop()
+        kind, inner = kind_of(node), items_of(node.innerChildren())
+        yield kind, node, names
+        if kind == "UnresolvedWith":
+            # Each reads the ones before it. Only a recursive one reads itself; for others, its name is a table.
+            for each in inner:
+                own = names | {str(each.alias()).lower()}
+                waiting.append((each, own if node.allowRecursion() else names))
+                names = own
+        else:
+            waiting += ((each, names) for each in inner)
+        waiting += ((each, names) for each in items_of(node.children()))
 
 
 # The analyzed plan.

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.api.remote import RemoteRun, connect, list_runs, select
+from headwater.api.remote import RemoteRun, connect, select
+from headwater.api.run_status import list_runs
 from headwater.control.client import RunNotActiveError
 from headwater.control.protocol import Endpoint
 from headwater.control.registry import mark_ended, register
@@ -125,6 +126,21 @@ def test_a_run_without_an_end_was_killed(run_dir: Path) -> None:
         "other": "stopped",
     }
     assert run.to_json()["health"] == "critical"
+    assert run.to_json()["problem"]["code"] == "HW-RUN-KILLED"
+    with pytest.raises(RunNotActiveError) as raised:
+        run.stop()
+    assert code_of(raised) == "HW-RUN-KILLED"
+
+
+def test_a_run_that_was_killed_before_it_had_a_history(run_dir: Path) -> None:
+    run_dir.mkdir()
+    (run_dir / "pipeline.json").write_text("{}")
+    program = "import sys; from pathlib import Path; from headwater.control.registry import register; "
+    program += "register(Path(sys.argv[1]), 'orders', 'r1')"
+    subprocess.run([sys.executable, "-c", program, str(run_dir)], check=True)
+    run = connect(run_dir)
+    assert (run.status, run.exit_code, run.wait()) == ("killed", 1, True)
+    assert run.to_json()["problem"]["code"] == "HW-RUN-KILLED"
 
 
 def test_a_run_that_is_about_to_exit_is_not_killed(run_dir: Path) -> None:
@@ -227,7 +243,7 @@ def test_the_runs_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     record(ended, started(ended) + finished())
     register(ended, "orders", "r1")
     mark_ended(ended, "r1")
-    monkeypatch.setattr("headwater.api.remote._LIST_SECONDS", 0.3)
+    monkeypatch.setattr("headwater.api.run_status._LIST_SECONDS", 0.3)
     root = Path(__file__).resolve().parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", HANGS, str(hanging)], stdout=subprocess.PIPE, cwd=root

@@ -13,6 +13,7 @@ from headwater.checks.guarantees import (
     GuaranteeReason,
     Level,
     Part,
+    after_suspension,
     guarantee_of,
     guarantee_offline,
 )
@@ -302,3 +303,35 @@ def test_what_is_known_offline(reads: str, sink: str, level: str, project: Path)
         project,
     )
     assert guarantee_offline(spec, Graph.of(spec), spec.sinks[0]).level == level
+
+
+TWICE = "the batch in progress can be written twice"
+
+
+@pytest.mark.feature("F5", part="what a suspension can do is said per sink")
+@pytest.mark.parametrize(
+    ("connector", "delivery", "says"),
+    [
+        (
+            "files",
+            "IDEMPOTENT",
+            "readers of the log see each row once; the directory can contain files that the log does not list",
+        ),
+        ("memory", "IDEMPOTENT", "each process has its own rows"),
+        ("noop", "IDEMPOTENT", f"{TWICE}, which changes nothing if the sink identifies it by its ID"),
+        ("foreign", "IDEMPOTENT", f"{TWICE}, which changes nothing if the sink identifies it by its ID"),
+        ("kafka", "DUPLICATES", f"{TWICE}, also after later batches"),
+        ("kafka", "UNCONFIRMED", f"{TWICE}, also after later batches"),
+        ("kafka", "MARKED", f"{TWICE}, also after later batches; its headers identify the duplicates"),
+        (
+            "foreach_batch",
+            "USER",
+            "your code can receive the batch in progress twice, also at the same time and after later batches: "
+            "store its ID in the same transaction as its rows",
+        ),
+        ("foreign", "", "unknown: Headwater does not know how foreign handles a retried batch"),
+        ("", "", "unknown: Headwater does not know how the sink handles a retried batch"),
+    ],
+)
+def test_what_a_sink_contains_after_a_suspension(connector: str, delivery: str, says: str) -> None:
+    assert after_suspension(query(connector=connector, delivery=delivery)) == says

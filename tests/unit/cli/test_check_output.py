@@ -80,13 +80,16 @@ def test_a_guarantee_stands_under_its_sink(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
     assert shown.err == ""
-    assert lines[0::2] == ["sink kept", "sink shown", "sink sure", "p.yml: check passed: no findings."]
+    assert lines[0::3] == ["sink kept", "sink shown", "sink sure", "p.yml: check passed: no findings."]
     assert lines[1].startswith("  delivery guarantee: at-most-once (source: `lines`")
-    assert "; sink: " in lines[3]
-    assert lines[5] == (
+    assert "; sink: " in lines[4]
+    assert lines[7] == (
         "  delivery guarantee: exactly-once (source: `rows` (files) is replayable; query: it is deterministic; "
         "sink: noop is idempotent: a retried batch changes nothing)"
     )
+    twice = "  after a suspension: the batch in progress can be written twice, "
+    assert lines[2] == lines[8] == twice + "which changes nothing if the sink identifies it by its ID"
+    assert lines[5] == twice + "also after later batches"
 
 
 def test_strict_counts_warnings_and_not_what_is_accepted(headwater: Headwater, file: str) -> None:
@@ -117,6 +120,7 @@ def test_json_is_complete(headwater: Headwater, file: str) -> None:
     assert (answer.code, answer.err) == (3, "")
     assert {key: answer.json[key] for key in ("ok", "strict")} == {"ok": False, "strict": True}
     (kept,) = answer.json["sinks"]
+    assert kept["after_suspension"] is None
     assert (kept["name"], kept["bounds"], kept["guarantee"]["level"]) == ("kept", None, "at-most-once")
     told = [
         (each["code"], each["sink"], each["table"], each["suppressed"]) for each in answer.json["findings"]

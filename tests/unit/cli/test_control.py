@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headwater.cli import control_views as views
+from headwater.control.protocol import Endpoint
 from headwater.control.registry import mark_ended, register
 from headwater.events import QueryStatus
 from headwater.events.kinds import Alert, EventsDropped, QueryTerminated
@@ -75,6 +78,7 @@ def test_the_status_of_a_query(headwater: Headwater, run_dir: Path) -> None:
         host.view.apply(QueryTerminated(at=AT, query="by_day", status=QueryStatus.FAILED, problem=PROBLEM))
         host.view.apply(ALERT)
         host.view.queries["by_day"].idle_inputs = ({"message": "Source `views` has no rows."},)
+        host.view.queries["by_day"].held_back_by = ("views", "visits")
         host.view.queries["by_day"].waiting_files = {"/in": 2}
         answer = headwater("status", run_dir, "--query", "by_day")
         assert (answer.code, answer.err) == (0, "")
@@ -96,7 +100,7 @@ Query by_day of pipeline orders
   source        clicks: 1,204 rows in the last batch, lag 30 rows
                 offset {{"clicks": {{"0": 70}}}}
   backlog       2 files in /in
-  watermark     2026-01-31T11:50:00Z
+  watermark     2026-01-31T11:50:00Z, held back by views, visits
                 Source `views` has no rows.
   state         dedupe: 10 rows, 3.0 KiB
   last failure  2026-01-31T12:00:00Z HW-CONNECTION-FAILED {PROBLEM.message}
@@ -142,7 +146,99 @@ def test_check_fails_for_a_critical_alert_and_a_killed_run(headwater: Headwater,
         assert headwater("status", run_dir).code == 0
     record(run_dir, started(run_dir))
     answer = headwater("status", run_dir, "--check")
-    assert (answer.code, answer.out.splitlines()[0]) == (1, f"orders: killed (run r1, {run_dir})")
+    assert answer.code == 1
+    assert (
+        answer.out
+        == f"""\
+orders: killed (run r1, {run_dir})
+  HW-RUN-KILLED Run r1 in {run_dir} ended without recording its end: its process was killed, or the machine stopped.
+  {KILLED_HINT.format(run_dir=run_dir)}
+  query   status  since                 batch  rows in  rows out  lag  restarts  health
+  by_day  killed  2026-01-31T12:00:00Z      0    1,204        10   30         0  critical
+"""
+    )
+
+
+KILLED_HINT = (
+    "Start the pipeline again with `headwater run`; every query resumes from its checkpoint. To find the cause, "
+    "run `headwater logs {run_dir}` and check the log of the system for a lack of memory."
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("stop",),
+        ("stop", "by_day"),
+        ("restart", "by_day"),
+        ("sql", "SELECT 1"),
+    ],
+)
+def test_a_killed_run_cannot_be_controlled(
+    headwater: Headwater, run_dir: Path, command: tuple[str, ...]
+) -> None:
+    record(run_dir, started(run_dir))
+    # As `kill -9` leaves it: a socket on which nothing listens.
+    (run_dir / "control.json").write_text(Endpoint("control.sock", 2**22 + 1, "", "r1").to_text())
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(run_dir / "control.sock"))
+    name, *arguments = command
+    answer = headwater(name, run_dir, *arguments, "--json")
+    (problem,) = answer.json["problems"]
+    assert (answer.code, problem["code"]) == (2, "HW-RUN-KILLED")
+    assert problem["hint"] == KILLED_HINT.format(run_dir=run_dir)
+    for target in ((), ("by_day",)):
+        waited = headwater("wait", run_dir, *target, "--json")
+        assert (waited.code, waited.json["status"]) == (1, "killed")
+
+
+DIES = """
+import os, signal, sys, threading
+from pathlib import Path
+from headwater.control.registry import register
+from headwater.control.server import ControlServer
+from tests.unit.control.runs import FakeHost, record, started, view_of
+class Dies(FakeHost):
+    def stop(self, query, timeout):
+        os.kill(os.getpid(), signal.SIGKILL)
+run_dir = Path(sys.argv[1])
+record(run_dir, started(run_dir))
+ControlServer(Dies(view_of(started(run_dir))), run_dir, "r1").start()
+register(run_dir, "orders", "r1")
+print("ready", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_a_run_that_is_killed_while_it_stops(headwater: Headwater, run_dir: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    with subprocess.Popen(
+        [sys.executable, "-c", DIES, str(run_dir)], stdout=subprocess.PIPE, cwd=root
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        answer = headwater("stop", run_dir, "--json")
+        assert (answer.code, [each["code"] for each in answer.json["problems"]]) == (2, ["HW-RUN-KILLED"])
+        assert process.wait(20) == -signal.SIGKILL
+    assert headwater("wait", run_dir).code == 1
+
+
+def test_a_run_whose_directory_was_deleted_is_dropped_from_the_list(
+    headwater: Headwater, tmp_path: Path, run_dir: Path
+) -> None:
+    for run in (run_dir, tmp_path / "other"):
+        run.mkdir()
+        register(run, "orders", "r1")
+        run.rmdir()
+        if run == run_dir:
+            assert headwater("status").out == (
+                "No runs are recorded on this machine.\n\n"
+                f"Dropped orders (run r1) from the list: its run directory {run} no longer exists.\n"
+            )
+        else:
+            dropped = {"run_id": "r1", "pipeline": "orders", "run_dir": str(run)}
+            assert headwater("status", "--json").json == {"version": 1, "runs": [], "dropped": [dropped]}
+    assert headwater("status", "--json").json == {"version": 1, "runs": [], "dropped": []}
 
 
 def test_stop_and_restart(headwater: Headwater, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +258,22 @@ def test_stop_and_restart(headwater: Headwater, run_dir: Path, monkeypatch: pyte
             ("stop", None, None),
             ("stop", None, None),
         ]
+
+
+def test_the_query_of_a_quarantine_is_named_like_any_other(headwater: Headwater, tmp_path: Path) -> None:
+    name = "quarantine.orders"
+    with serving(tmp_path / ".headwater") as (host, _):
+        missing = headwater("restart", name, "--json").json["problems"][0]
+        assert missing["code"] == "HW-QUERY-NOT-FOUND"
+        host.view.queries[name] = replace(host.view.queries["by_day"], name=name, id="i2")
+        assert headwater("restart", name).out == f"Restarted query {name}.\n"
+        assert headwater("stop", name).out == f"Stopped query {name}.\n"
+        assert headwater("stop", ".headwater", name, "--json").json["query"] == name
+        assert host.asked == [("restart", name), ("stop", name, None), ("stop", name, None)]
+        assert headwater("wait", name).code == 0
+        # Every name that an error lists is one that the commands accept.
+        hint = headwater("stop", "quarantine.order", "--json").json["problems"][0]["hint"]
+        assert hint == f"Did you mean `{name}`? Queries of this run: by_day, {name}."
 
 
 def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path) -> None:
@@ -286,3 +398,14 @@ def test_a_status_that_is_refreshed(headwater: Headwater, run_dir: Path) -> None
 def test_the_size_of_state() -> None:
     sizes = (0, 1_023, 1_024, 1_572_864, 5 * 1_024**4)
     assert [views._size(size) for size in sizes] == ["0 B", "1,023 B", "1.0 KiB", "1.5 MiB", "5.0 TiB"]
+
+
+def test_a_command_that_asks_a_run_imports_little() -> None:
+    """Each of these imports would be a tenth of a second or more of every `headwater status` and `headwater sql`."""
+    program = (
+        "import sys; import headwater.cli.main, headwater.api.remote, headwater.cli.control_views; "
+        "print(*sorted({'pyspark', 'sqlglot', 'pydantic.main', 'headwater.checks', 'headwater.checkpoint', "
+        "'headwater.connectors', 'headwater.loaders', 'headwater.spec'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -113,6 +113,10 @@ class FakeHost:
         self.view.apply(QueryRestarted(at=AT, query=query, restarts=1))
         return {}
 
+    def plan(self, query: str) -> Mapping[str, Any]:
+        self.asked.append(("plan", query))
+        return {"plan": "== Physical Plan =="}
+
     def sql(self, text: str, max_rows: int, seconds: float) -> Mapping[str, Any]:
         self.asked.append(("sql", text, max_rows, seconds))
         if text == "wait":

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from headwater.control import registry
-from headwater.control.registry import find, mark_ended, register, registered_runs, state_directory
+from headwater.control.registry import (
+    drop_deleted,
+    find,
+    mark_ended,
+    register,
+    registered_runs,
+    state_directory,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +58,12 @@ def test_a_run_whose_directory_is_gone_is_dropped(tmp_path: Path, state: Path) -
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     register(run_dir, "p", "r1")
+    assert drop_deleted() == ()
     run_dir.rmdir()
     assert registered_runs() == ()
+    # It is dropped only where someone is told.
+    assert [run.run_id for run in drop_deleted()] == ["r1"]
+    assert drop_deleted() == ()
     assert list((state / "runs").iterdir()) == []
 
 

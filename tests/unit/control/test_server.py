@@ -70,6 +70,7 @@ def test_every_verb(tmp_path: Path) -> None:
         }
         assert sent(server, request("stop"))["ok"]
         assert sent(server, request("restart", query="by_day"))["ok"]
+        assert sent(server, request("plan", query="by_day"))["result"] == {"plan": "== Physical Plan =="}
         rows = sent(server, request("sql", text="SELECT 1", max_rows=1))["result"]
         assert rows == {
             "columns": [{"name": "shop", "type": "string"}, {"name": "total", "type": "double"}],
@@ -80,6 +81,7 @@ def test_every_verb(tmp_path: Path) -> None:
             ("stop", "by_day", 1.5),
             ("stop", None, None),
             ("restart", "by_day"),
+            ("plan", "by_day"),
             ("sql", "SELECT 1", 1, 10.0),
         ]
 
@@ -92,7 +94,7 @@ def test_every_verb(tmp_path: Path) -> None:
         (b"[1]\n", "expected a JSON object"),
         (
             request("kill"),
-            "unknown verb; expected one of status, stop, restart, sql",
+            "unknown verb; expected one of status, stop, restart, plan, sql",
         ),
         (b'{"version": 1, "verb": "status", "to": 1}\n', "unknown key `to`"),
         (b'{"version": 1, "verb": "status", "args": []}\n', "`args` is not an object"),

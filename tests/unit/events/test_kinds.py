@@ -17,7 +17,7 @@ from headwater.events import (
     RunStarted,
 )
 from headwater.events.counts import SourceCounts, TableCounts
-from headwater.events.idle import Idle, InputMark, QueryInputs, idle_inputs, idle_sources
+from headwater.events.idle import Idle, InputMark, QueryInputs, held_back_by, idle_inputs, idle_sources
 from headwater.events.kinds import of_pipeline
 
 
@@ -92,6 +92,24 @@ def test_an_input_that_fell_silent_is_idle_since_its_last_batch() -> None:
 
 def test_an_input_that_brings_old_rows_is_slow_and_not_idle() -> None:
     assert idle_inputs({"a": 5, "b": 5}, [mark(12, "a"), mark(9, "b")], at(9)) == ()
+
+
+@pytest.mark.parametrize(
+    ("marks", "watermark", "sources"),
+    [
+        ([mark(12, "a"), mark(9, "b")], 9, ("b",)),
+        ([mark(12, "a"), mark(None, "b")], None, ("b",)),
+        # One above a union, and one that reads the same source again.
+        ([mark(12, "a"), mark(9, "b", "c"), mark(9, "c")], 9, ("b", "c")),
+        # No source is ahead, or none reports.
+        ([mark(9, "a"), mark(9, "b")], 9, ()),
+        ([], None, ()),
+    ],
+)
+def test_the_sources_behind_the_others_hold_back_the_watermark(
+    marks: list[InputMark], watermark: int | None, sources: tuple[str, ...]
+) -> None:
+    assert held_back_by(marks, None if watermark is None else at(watermark)) == sources
 
 
 def test_rows_that_are_no_newer_leave_nobody_idle() -> None:

@@ -31,6 +31,7 @@ from headwater.events import (
     QueryTerminated,
     RunFinished,
     RunStarted,
+    WatermarkHeldBack,
 )
 from headwater.history.health import ENDS_AFTER_SECONDS, ENDS_BELOW, Alarm, HealthMonitor, Severity
 from headwater.history.health_rule import Reading, lasting
@@ -418,14 +419,15 @@ def test_a_stuck_watermark_names_the_slow_inputs_of_several() -> None:
     assert "(no input is idle)" in world.found[0].message
     assert world.found[0].fields["sources"] == ""
     world = World(sources=("views", "clicks"))
-    world.monitor(InputsIdle(query="q", idle_inputs=(), blocking=("clicks",)))
+    world.monitor(WatermarkHeldBack(query="q", sources=("clicks",)))
     stuck(world, 12)
     assert "(no input is idle; blocked by `clicks`)" in world.found[0].message
     assert world.found[0].fields["sources"] == "clicks"
     # An idle one is not named twice.
     world = World(sources=("views", "clicks"))
     idle = ({"sources": ["views"], "since_batch": None},)
-    world.monitor(InputsIdle(query="q", idle_inputs=idle, blocking=("views", "clicks")))
+    world.monitor(InputsIdle(query="q", idle_inputs=idle))
+    world.monitor(WatermarkHeldBack(query="q", sources=("views", "clicks")))
     stuck(world, 12)
     assert "(idle: `views`; blocked by `clicks`)" in world.found[0].message
     assert world.found[0].fields["sources"] == "views, clicks"

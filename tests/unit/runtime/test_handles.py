@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError, QueryNotFoundError
+from headwater.errors import HeadwaterError, QueryNotFoundError, UsageError
+from headwater.runtime.host import ControlledRun
 from headwater.values import Secret
 from tests.unit.runtime.queries import running
 
@@ -39,3 +40,8 @@ def test_a_plan_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
         plan = "Scan [token=planned-and-secret]"
         monkeypatch.setattr(queries["out"], "plan", lambda: plan, raising=False)
         assert run.queries["out"].plan() == "Scan [token=***]"
+        assert ControlledRun(run._supervisor).plan("out") == "Scan [token=***]"
+        run._supervisor.restarts.spark_died()
+        with pytest.raises(UsageError) as raised:
+            ControlledRun(run._supervisor).plan("out")
+        assert [each.code for each in raised.value.problems] == ["HW-SPARK-RESTARTING"]

@@ -205,10 +205,14 @@ def test_what_could_not_be_handled_is_reported_once(world: World) -> None:
 
 
 @pytest.mark.feature("L4", part="control")
-def test_other_processes_can_stop_a_query_and_nothing_else(world: World) -> None:
+def test_other_processes_can_stop_a_query_and_see_its_plan_and_nothing_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.watched.open()
     control = ControlledWatch("job", world.watched)
     queries = [world.session.start(ReportedQuery(name, world)) for name in ("one", "two")]
+    monkeypatch.setattr(queries[1], "plan", lambda: "== Physical Plan ==", raising=False)
+    assert control.plan("two") == "== Physical Plan =="
     control.stop("one", 1.0)
     assert [query.is_active for query in queries] == [False, True]
     assert world.ends == [("one", "stopped", "")]

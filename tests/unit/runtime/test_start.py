@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from headwater.api.remote import connect
+from headwater.control.client import RunClient
 from headwater.errors import CheckpointLockedError, SetupError, UsageError
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Emit, Event, Notice, QueryProgress
@@ -149,13 +150,13 @@ def test_a_run_that_is_starting_can_be_stopped_from_outside(
         cancelled.set()
 
     def stop() -> None:
-        answers.append(connect(tmp_path / ".headwater").client.stop(None, None))
+        answers.append(RunClient(tmp_path / ".headwater").stop(None, None))
 
     stopping = threading.Thread(target=stop, daemon=True)
 
     def connected(*_: object) -> SimpleNamespace:
         with pytest.raises(UsageError) as refused:
-            connect(tmp_path / ".headwater").client.stop("out", None)
+            RunClient(tmp_path / ".headwater").stop("out", None)
         assert refused.value.problems[0].code == "HW-RUN-STARTING"
         stopping.start()
         assert cancelled.wait(SECONDS)

@@ -8,10 +8,10 @@ from typing import cast
 from headwater.connectors.contract import Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
-from headwater.events import BacklogChanged, Event, InputsIdle
-from headwater.events.idle import InputMark, QueryInputs
+from headwater.events import BacklogChanged, Event, InputsIdle, WatermarkHeldBack
+from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
-from headwater.runtime.tasks import MANY_INPUTS, STILL_BATCHES, Backlog, BacklogWatch, IdleWatch
+from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
 from headwater.spark.query import UnreadFiles
 from tests.unit.runtime.queries import FakeQuery
 
@@ -86,64 +86,33 @@ def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
     state, query, watch, events = watched()
     assert [*watch.tick(TICK), *watch.tick(TICK)] == []
     sources = [found["sources"] for found in state.summary().idle_inputs]
-    assert (sources, len(events)) == ([["b"]], 1)
+    assert sources == [["b"]]
+    assert [event.kind for event in events] == ["watermark_held_back", "inputs_idle"]
     query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
     assert [*watch.tick(TICK)] == []
     assert [event.idle_inputs for event in events if isinstance(event, InputsIdle)][1:] == [()]
     assert state.summary().idle_inputs == ()
+    assert [event.sources for event in events if isinstance(event, WatermarkHeldBack)] == [("b",), ()]
 
 
-def still(state: QueryState, watch: IdleWatch, batches: int, at: str = "2026-01-01T09:00:00.000Z") -> None:
-    """Batches that leave the watermark where it is."""
-    for _ in range(batches):
-        last = state.recent.last
-        batch = last["batchId"] + 1 if last else 0
-        state.recent.append({"batchId": batch, "eventTime": {"watermark": at}})
-        assert [*watch.tick(TICK)] == []
-
-
-def blocking(events: list[Event]) -> list[tuple[str, ...]]:
-    return [event.blocking for event in events if isinstance(event, InputsIdle)]
-
-
-def test_a_slow_input_is_named_when_the_watermark_has_not_moved_for_some_batches() -> None:
-    state, query, watch, events = watched()
-    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
-    # Both deliver rows: none is idle.
+def test_a_slow_source_holds_back_the_watermark_without_being_idle() -> None:
+    state, _, watch, events = watched()
     state.delivered = {"a": 1, "b": 1}
-    still(state, watch, STILL_BATCHES - 1)
-    assert events == []
-    still(state, watch, 3)
-    assert (blocking(events), state.idle_inputs) == ([("b",)], ())
-    # It stays known while the watermark advances, until another one blocks it.
-    query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
-    still(state, watch, 1, "2026-01-01T10:00:00.000Z")
-    assert len(events) == 1
-    query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN.replace(hour=11))), TEN)
-    still(state, watch, STILL_BATCHES, "2026-01-01T10:00:00.000Z")
-    assert blocking(events) == [("b",), ("a",)]
-    # After a restart, the alerts start from scratch.
-    state.restarted(cast(RunningQuery, query := JoinQuery()))
-    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
-    query.known = ((), None)
-    still(state, watch, 1, "2026-01-01T11:00:00.000Z")
-    assert blocking(events) == [("b",), ("a",), ("a",)]
+    assert [*watch.tick(TICK)] == []
+    assert [event.to_json() for event in events] == [
+        {"event": "watermark_held_back", "version": 1, "at": events[0].at, "query": "out", "sources": ["b"]}
+    ]
 
 
-def test_a_single_watermark_is_blocked_by_the_sources_that_pass_it() -> None:
-    state, query, watch, events = watched()
-    query.known = ((), None)
-    query.inputs = QueryInputs(("a", "b", "c"), {"1": ("a", "b")})
-    still(state, watch, STILL_BATCHES + 2)
-    assert blocking(events) == [("a", "b")]
-
-
-def test_if_all_inputs_are_old_none_blocks_the_others() -> None:
-    state, query, watch, events = watched()
-    query.known = ((InputMark(("a",), NINE), InputMark(("b",), None)), NINE)
-    query.inputs = QueryInputs(("a", "b"), {"1": ("a",), "2": ("b",)})
-    still(state, watch, STILL_BATCHES + 2)
-    assert events == []
+def test_after_a_restart_they_are_reported_again() -> None:
+    state, _, watch, events = watched()
+    assert [*watch.tick(TICK)] == []
+    kinds = [event.kind for event in events]
+    assert [*watch.tick(TICK)] == []
+    state.restarted(cast(RunningQuery, JoinQuery()))
+    state.delivered = {"a": 1, "b": 0}
+    assert [*watch.tick(TICK), *watch.tick(TICK)] == []
+    assert [event.kind for event in events] == [*kinds, *kinds] == ["watermark_held_back", "inputs_idle"] * 2
 
 
 def test_it_is_said_once_when_it_has_lasted() -> None:
@@ -171,4 +140,5 @@ def test_what_was_known_stays_when_spark_can_not_be_asked() -> None:
     assert [*watch.tick(TICK)] == []
     query.known = None
     assert [*watch.tick(Tick(frozenset({"out"}), last=True))] == []
-    assert ([idle.sources for idle in state.idle_inputs], len(events)) == ([("b",)], 1)
+    assert ([idle.sources for idle in state.idle_inputs], state.held_back_by) == ([("b",)], ("b",))
+    assert [event.kind for event in events] == ["watermark_held_back", "inputs_idle"]

@@ -72,6 +72,10 @@ SQL_TABLE_UNREADABLE = Entry(
     "Cannot query `{name}`: it is not a sink of this run that can be read back.",
     "Query one of: {tables}. To query another table, add a `memory` sink that reads it.",
 )
+SQL_FUNCTION_FORBIDDEN = Entry(
+    "Cannot call `{name}` in a query over the tables of a run: {reason}.",
+    "Remove the call. To query its result, call it in a table of the pipeline and add a `memory` sink.",
+)
 SQL_TIMEOUT = Entry(
     "The query exceeded its limit of {seconds} s and was canceled.",
     "Read fewer rows, for example with a filter, or set a longer `--timeout`.",

@@ -31,6 +31,11 @@ RUN_NOT_ACTIVE = Entry(
     "No run is active in {directory}.",
     "Start one with `headwater run`. To list the runs on this machine, run `headwater status`.",
 )
+RUN_KILLED = Entry(
+    "Run {run} in {directory} ended without recording its end: its process was killed, or the machine stopped.",
+    "Start the pipeline again with `headwater run`; every query resumes from its checkpoint. To find the "
+    "cause, run `headwater logs {directory}` and check the log of the system for a lack of memory.",
+)
 RUN_UNREACHABLE = Entry(
     "Could not connect to the run in {directory}: {reason}.",
     "Run the command on the same machine, in the same container and as the same user as the run.",
@@ -46,6 +51,7 @@ RUN_CONNECTION_LOST = Entry(
     "Check its status: `headwater status {directory}`.",
     retryable=True,
 )
+RUN_OWN_PROCESS_ONLY = Entry("`{name}` of a run works only in its own process.", "{hint}")
 RUN_DIR_NOT_FOUND = Entry(
     "{path} is neither a pipeline file nor a run directory.",
     "Set a file such as `pipeline.yml`, or a directory such as `.headwater`. To list the runs on this "
