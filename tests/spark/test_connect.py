@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +13,8 @@ from tests.pipelines import feed, wait_for
 
 CONF = {"spark.sql.streaming.pollingDelay": "100ms"}
 SECONDS = 60.0
+STATUS_SECONDS = 2.0
+"""How old a status may be."""
 SAME = (
     "name",
     "id",
@@ -70,5 +73,10 @@ def test_both_handles_of_a_run_agree(spark: SparkSession, tmp_path: Path) -> Non
         remote.query(QUARANTINE).restart()
         feed(tmp_path / "in", "2", [{"wrod": "y"}], at=1001)
         wait_for(lambda: run.queries[QUARANTINE].rows_in == 3, run)
+
+        def shows_it(view: dict[str, Any]) -> bool:
+            return [each["rows_in"] for each in view["queries"] if each["query"] == QUARANTINE] == [3]
+
+        assert remote.wait_until(shows_it, STATUS_SECONDS)
     assert (remote.has_ended, remote.status, remote.exit_code) == (True, "stopped", 0)
     run.raise_for_failure()

@@ -210,15 +210,22 @@ def test_a_ten_line_script_is_shown_in_status_and_so_is_its_death(
         assert shown(tmp_path) == ["shop: running", "first running ok", "second running ok"]
         running.signal(signal.SIGKILL)
         running.process.wait(SECONDS)
-        assert shown(tmp_path) == ["shop: killed", "first killed critical", "second killed critical"]
+        assert shown(tmp_path) == [
+            "shop: killed",
+            "HW-RUN-KILLED Run",
+            "first killed critical",
+            "second killed critical",
+        ]
 
 
 def shown(folder: Path) -> list[str]:
-    """What `headwater status` says of the run in a folder, and of each query."""
+    """What `headwater status` says of the run in a folder, of its problem if it has one, and of each query."""
     done = subprocess.run(
         [COMMAND, "status", "."], cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS
     )
     assert done.returncode == 0, done.stderr
-    head, _, *rows = done.stdout.splitlines()
-    words = [row.split() for row in rows]
-    return [" ".join(head.split()[:2]), *(f"{each[0]} {each[1]} {each[-1]}" for each in words)]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    table = next(number for number, words in enumerate(lines) if words[0] == "query")
+    # The last line before the table is the hint of a problem.
+    heads = [" ".join(words[:2]) for words in lines[: max(1, table - 1)]]
+    return [*heads, *(f"{each[0]} {each[1]} {each[-1]}" for each in lines[table + 1 :])]

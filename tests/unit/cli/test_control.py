@@ -160,8 +160,8 @@ orders: killed (run r1, {run_dir})
 
 
 KILLED_HINT = (
-    "Start the pipeline again with `headwater run`; every query resumes from its checkpoint. To find the cause, "
-    "run `headwater logs {run_dir}` and check the log of the system for a lack of memory."
+    "Start it again; every query resumes from its checkpoint. To find the cause, run "
+    "`headwater logs {run_dir}` and check the log of the system for a lack of memory."
 )
 
 

@@ -33,8 +33,8 @@ RUN_NOT_ACTIVE = Entry(
 )
 RUN_KILLED = Entry(
     "Run {run} in {directory} ended without recording its end: its process was killed, or the machine stopped.",
-    "Start the pipeline again with `headwater run`; every query resumes from its checkpoint. To find the "
-    "cause, run `headwater logs {directory}` and check the log of the system for a lack of memory.",
+    "Start it again; every query resumes from its checkpoint. To find the cause, run "
+    "`headwater logs {directory}` and check the log of the system for a lack of memory.",
 )
 RUN_UNREACHABLE = Entry(
     "Could not connect to the run in {directory}: {reason}.",
