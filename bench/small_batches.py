@@ -1,4 +1,4 @@
-"""Small batches: 1,000 JSON rows in one file per batch, through the usual kinds of queries."""
+"""Small batches: 1,000 JSON rows in one file per batch, through the usual kinds of queries, and 100 Kafka messages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, from_json
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.children import JobRun, run_by_hand, run_headwater
@@ -28,8 +30,12 @@ from bench.harness import (
     Variant,
 )
 from bench.variants import settings
+from headwater.dev import Broker
+from headwater.dev.topics import create_topic
 
 ROWS, KEYS = 1_000, 100
+MESSAGES, PARTITIONS = 100, 2
+"""The messages of a batch, and the partitions of their topic."""
 SCHEMA = "id bigint, k bigint, at timestamp, amount double"
 WATERMARK = "10 minutes"
 SOURCE = """\
@@ -40,6 +46,16 @@ SOURCE = """\
     schema: {schema}
     max_files_per_batch: 1
     watermark: {{column: at, delay: {watermark}}}
+"""
+FROM_KAFKA = """\
+  {name}:
+    connector: kafka
+    bootstrap_servers: "{servers}"
+    topic: {topic}
+    start: earliest
+    format: json
+    schema: {schema}
+    max_rows_per_batch: {messages}
 """
 NEARBY = "a.id = b.id AND b.at BETWEEN a.at AND a.at + INTERVAL 5 MINUTES"
 JOINED = f"SELECT a.id, a.amount, b.amount AS paid FROM events a JOIN others b ON {NEARBY}"
@@ -82,26 +98,41 @@ class Workload:
     sink: str
     shuffles: bool = True
     sources: tuple[str, ...] = ("events",)
-    targets: bool = False
+    targets: Sequence[Target] = ()
+    kafka: bool = False
 
     @property
     def job(self) -> str:
-        return f"{__name__}:{'_'.join(re.findall('[a-z]+', self.name))}"
+        return f"{__name__}:{'_'.join(re.findall('[a-z]+', self.name.lower()))}"
 
 
+TARGETS = (
+    Target(HEADWATER, SAME, 1.05, "at most"),
+    Target(HEADWATER, STOCK_FILES, 0.85, "at most"),
+    Target(GUIDE, HEADWATER, 2.0, "at least"),
+)
+KAFKA_TARGETS = (Target(HEADWATER, SAME, 1.1, "at most"),)
 WORKLOADS = (
     Workload(
         "stateless → parquet",
         "  result: SELECT id, k, amount * 2 AS amount FROM events WHERE k <> 7\n",
         "connector: files, path: out, format: parquet",
         shuffles=False,
-        targets=True,
+        targets=TARGETS,
     ),
     Workload(
         "aggregation",
         "  result: SELECT k, count(*) AS number, sum(amount) AS amount FROM events GROUP BY k\n",
         "connector: noop, mode: update",
-        targets=True,
+        targets=TARGETS,
+    ),
+    Workload(
+        "Kafka → noop",
+        "  result: SELECT id, k, amount * 2 AS amount FROM events\n",
+        "connector: noop",
+        shuffles=False,
+        targets=KAFKA_TARGETS,
+        kafka=True,
     ),
     Workload("stream–stream join", f"  result: {JOINED}\n", "connector: noop", sources=("events", "others")),
     Workload(
@@ -112,11 +143,14 @@ WORKLOADS = (
 )
 
 
-def pipeline(workload: Workload, data: Path) -> str:
-    """The pipeline file of a workload."""
+def pipeline(workload: Workload, given: Mapping[str, str]) -> str:
+    """The pipeline file of a workload; `given` is its input, as the query by hand gets it."""
     stateless = not workload.shuffles
+    more = {"schema": json.dumps(SCHEMA), "watermark": WATERMARK, "messages": MESSAGES}
     sources = "".join(
-        SOURCE.format(name=name, path=data / name, schema=json.dumps(SCHEMA), watermark=WATERMARK)
+        FROM_KAFKA.format(name=name, **given, **more)
+        if workload.kafka
+        else SOURCE.format(name=name, path=Path(given["data"], name), **more)
         for name in workload.sources
     )
     if stateless or workload.name == "aggregation":
@@ -166,29 +200,52 @@ def deduplication(spark: SparkSession, folder: Path, data: str) -> StreamingQuer
     return _start(rows.dropDuplicatesWithinWatermark(["id"]), folder)
 
 
+def kafka_noop(spark: SparkSession, folder: Path, servers: str, topic: str) -> StreamingQuery:
+    """Projection of messages, of which malformed ones become nulls."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+    raw = reader.option("maxOffsetsPerTrigger", MESSAGES).load()
+    events = raw.select(from_json(col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
+    return _start(events.selectExpr("id", "k", "amount * 2 AS amount"), folder)
+
+
 # Input and measurement.
 
 
 def write_input(folder: Path, files: int) -> None:
     """The files of both streams. One file covers a minute; each row of the second stream has one in the first."""
     for number in range(files):
-        first = number * ROWS
         for name in ("events", "others"):
-            later = 30 if name == "others" else 0
-            rows = (
-                {
-                    "id": first + row - (row % 10 == 9),
-                    "k": (first + row) * 7919 % KEYS,
-                    "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{(row % 30) + later:02}Z",
-                    "amount": row / 8,
-                }
-                for row in range(ROWS)
-            )
+            rows = (event(number, row, later=30 if name == "others" else 0) for row in range(ROWS))
             file = folder / name / f"{number:05}.json"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            file.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
             # Spark reads the oldest file first.
             os.utime(file, (1_700_000_000 + number,) * 2)
+
+
+def send_input(servers: str, topic: str, batches: int) -> None:
+    """A topic with the messages of all batches."""
+    create_topic(servers, topic, PARTITIONS)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(batches):
+        for row in range(MESSAGES):
+            producer.produce(topic, event(number, row), partition=row % PARTITIONS)
+        producer.poll(0)
+    if left := producer.flush(120):
+        raise RuntimeError(f"{left} messages were not sent")
+
+
+def event(number: int, row: int, later: int = 0) -> str:
+    """One row of a batch, as JSON."""
+    first = number * ROWS
+    fields = {
+        "id": first + row - (row % 10 == 9),
+        "k": (first + row) * 7919 % KEYS,
+        "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{(row % 30) + later:02}Z",
+        "amount": row / 8,
+    }
+    return json.dumps(fields)
 
 
 def sample(run: JobRun, size: Size, batches: int) -> Sample:
@@ -216,70 +273,73 @@ def tested(workload: Workload, variant: Variant) -> bool:
 
 
 class SmallBatches(Benchmark):
-    """Batches of 1,000 rows."""
+    """Batches of 1,000 rows, and of 100 messages."""
 
     name = "small-batches"
     title = "Small batches"
     description = (
-        f"{ROWS:,} JSON rows in one file per batch. The value is the median of {FULL.warm}, or of {SHORT.warm} for "
-        "workloads without a target."
+        f"{ROWS:,} JSON rows in one file per batch, or {MESSAGES} Kafka messages. The value is the median of "
+        f"{FULL.warm}, or of {SHORT.warm} for workloads without a target."
     )
 
     @contextmanager
     def environment(self) -> Iterator[None]:
         with tempfile.TemporaryDirectory(prefix="headwater-bench-input-") as folder:
             self.input = Path(folder)
-            yield
+            with Broker(self.input / "broker") as broker:
+                self.servers = broker.servers
+                yield
 
     def cases(self, quick: bool) -> Iterable[Case]:
         for size in (QUICK,) if quick else (FULL, SHORT):
-            write_input(self._data(size.batches), size.batches)
+            write_input(Path(self._files(size.batches)["data"]), size.batches)
         first = (QUICK if quick else FULL).first.last + 1
-        write_input(self._data(first), first)
+        write_input(Path(self._files(first)["data"]), first)
         for workload in WORKLOADS:
             size = QUICK if quick else FULL if workload.targets else SHORT
+            given = self._files(size.batches)
+            if workload.kafka:
+                given = {"servers": self.servers, "topic": "events"}
+                send_input(**given, batches=size.batches)
             yield Case(
                 workload.name,
                 "ms per batch",
                 "lower",
-                [each for each in self._variants(workload, size) if not quick or tested(workload, each)],
-                targets=TARGETS if workload.targets else (),
+                [
+                    each
+                    for each in self._variants(workload, size, given)
+                    if not quick or tested(workload, each)
+                ],
+                targets=workload.targets,
             )
 
-    def _data(self, batches: int) -> Path:
-        return self.input / str(batches)
+    def _files(self, batches: int) -> dict[str, str]:
+        return {"data": str(self.input / str(batches))}
 
-    def _variants(self, workload: Workload, size: Size) -> Iterator[Variant]:
-        whole = self._data(size.batches)
-
+    def _variants(self, workload: Workload, size: Size, given: Mapping[str, str]) -> Iterator[Variant]:
         def headwater(folder: Path) -> Sample:
-            return sample(run_headwater(pipeline(workload, whole), folder), size, size.batches)
+            return sample(run_headwater(pipeline(workload, given), folder), size, size.batches)
+
+        def by_hand(name: str, batches: int, given: Mapping[str, str]) -> Callable[[Path], Sample]:
+            def run(folder: Path) -> Sample:
+                done = run_by_hand(workload.job, folder, settings(name, kafka=workload.kafka), given)
+                return sample(done, size, batches)
+
+            return run
 
         yield Variant(HEADWATER, headwater)
         for name in (SAME, STOCK_FILES, GUIDE) if workload.targets else (SAME, GUIDE):
-            yield Variant(name, self._by_hand(name, workload, size, whole))
+            yield Variant(name, by_hand(name, size.batches, given))
         if not workload.targets:
             return
         if workload.shuffles:
             # 200 partitions take seconds per batch.
             batches = size.first.last + 1
-            slow = self._by_hand(DEFAULTS, workload, size, self._data(batches))
+            slow = by_hand(DEFAULTS, batches, self._files(batches))
             note = f"200 shuffle partitions: only {batches} batches, compared on {size.first}"
             yield Variant(DEFAULTS, slow, rounds=1, compare_on=str(size.first), note=note)
         else:
-            yield Variant(DEFAULTS, self._by_hand(DEFAULTS, workload, size, whole), rounds=1)
-
-    def _by_hand(self, name: str, workload: Workload, size: Size, data: Path) -> Callable[[Path], Sample]:
-        def run(folder: Path) -> Sample:
-            done = run_by_hand(workload.job, folder, settings(name), {"data": str(data)})
-            return sample(done, size, len(list((data / "events").iterdir())))
-
-        return run
+            yield Variant(DEFAULTS, by_hand(DEFAULTS, size.batches, given), rounds=1)
 
 
-TARGETS = (
-    Target(HEADWATER, SAME, 1.05, "at most"),
-    Target(HEADWATER, STOCK_FILES, 0.85, "at most"),
-    Target(GUIDE, HEADWATER, 2.0, "at least"),
-)
 BENCHMARK = SmallBatches()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import MagicMock
+from typing import Any
+from unittest.mock import MagicMock, patch
 
 import pytest
 from ruamel.yaml import YAML
@@ -20,15 +21,18 @@ def test_a_workload_is_a_valid_pipeline(workload: Workload, tmp_path: Path) -> N
     for name in workload.sources:
         (tmp_path / name).mkdir()
     file = tmp_path / "pipeline.yml"
-    file.write_text(pipeline(workload, tmp_path))
+    given = {"servers": "localhost:9", "topic": "events"} if workload.kafka else {"data": str(tmp_path)}
+    file.write_text(pipeline(workload, given))
     spec = load(file)
     assert [source.name for source in spec.sources] == list(workload.sources)
     assert [(sink.name, sink.reads) for sink in spec.sinks] == [("out", "result")]
 
 
-@each_workload
+@pytest.mark.parametrize(
+    "workload", [each for each in WORKLOADS if not each.kafka], ids=lambda workload: workload.name
+)
 def test_the_query_by_hand_reads_the_same_rows(workload: Workload) -> None:
-    sources = YAML(typ="safe").load(pipeline(workload, Path("/in")))["sources"].values()
+    sources = YAML(typ="safe").load(pipeline(workload, {"data": "/in"}))["sources"].values()
     spark = MagicMock()
     by_hand = getattr(small_batches, workload.job.partition(":")[2])
     by_hand(spark, Path("/nowhere"), data="/in")
@@ -44,6 +48,25 @@ def test_the_query_by_hand_reads_the_same_rows(workload: Workload) -> None:
     assert arguments(watermark) == [(each["column"], each["delay"]) for each in late]
 
 
-def arguments(function: MagicMock) -> list[tuple[object, ...]]:
+def test_the_query_by_hand_reads_the_same_messages() -> None:
+    (workload,) = (each for each in WORKLOADS if each.kafka)
+    given = {"servers": "localhost:9", "topic": "events"}
+    (source,) = YAML(typ="safe").load(pipeline(workload, given))["sources"].values()
+    spark, functions = MagicMock(), MagicMock()
+    reader = spark.readStream.format.return_value
+    reader.option.return_value = reader
+    with patch.multiple(small_batches, col=functions.col, from_json=functions.from_json):
+        small_batches.kafka_noop(spark, Path("/nowhere"), **given)
+    assert arguments(spark.readStream.format) == [("kafka",)]
+    assert dict(arguments(reader.option)) == {
+        "kafka.bootstrap.servers": source["bootstrap_servers"],
+        "subscribe": source["topic"],
+        "startingOffsets": source["start"],
+        "maxOffsetsPerTrigger": source["max_rows_per_batch"],
+    }
+    assert [schema for _, schema in arguments(functions.from_json)] == [source["schema"]]
+
+
+def arguments(function: MagicMock) -> list[tuple[Any, ...]]:
     """The positional arguments of each call."""
     return [call.args for call in function.call_args_list]

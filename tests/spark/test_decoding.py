@@ -19,9 +19,12 @@ from pyspark.sql.functions import count, count_if, expr, lit
 from headwater.connectors.contract import DETAIL, OWN, REASON, ROW, Context
 from headwater.connectors.decoding.decode import decoded
 from headwater.connectors.decoding.options import Decoded, ask_again
+from headwater.engine.rows import apply_bad_rows, quarantined_bad_rows
 from headwater.errors import PipelineError
 from headwater.run_directory import RunDirectory
-from headwater.values import secret
+from headwater.spark.evaluate_once import evaluated_once
+from headwater.spec import SourceSpec
+from headwater.values import BadRows, secret
 from headwater.values.secrets import scrub
 from tests.encoded import BIRD, avro, bird, descriptor_file, numbered
 from tests.json_values import BAD_JSON, COLUMNS, GOOD_JSON, WRONG
@@ -103,9 +106,25 @@ def test_the_verdict_does_not_depend_on_what_is_selected(spark: SparkSession, tm
         assert sorted(row.a for row in good.collect()) == [2, 4]
         assert frame.where(f"{REASON} IS NOT NULL").count() == 2
     plan = counted.where(f"{REASON} IS NULL").select("a")._jdf.queryExecution().executedPlan().toString()
-    # Every text is read once; the others are for texts whose end must be searched, and for rows that are bad.
-    assert plan.count("from_json(") == 3
+    # Every text is read once; what few rows need is not in the plan.
+    assert plan.count("from_json(") == 1
     assert "headers" not in plan.split("Scan")[0]
+
+
+@pytest.mark.parametrize("bad_rows", BadRows)
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_the_plan_of_a_batch_contains_no_reasons(
+    spark: SparkSession, tmp_path: Path, format: str, bad_rows: BadRows
+) -> None:
+    raw = messages(spark, [(None, b"{}")])
+    rows = decoded(raw, options(format=format, schema="a int not null, c double"), context(tmp_path), 1_000)
+    source = SourceSpec.model_construct(name="messages", bad_rows=bad_rows)
+    frames = [apply_bad_rows(rows, source, "counted"), quarantined_bad_rows(rows, source)]
+    for frame in map(evaluated_once, frames):
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        assert f"from_{format}(" in plan
+        assert "no value" not in plan
+        assert "not valid UTF-8" not in plan
 
 
 NO_LINE = "not a single line with 4 values"

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.decoding import decode
 from headwater.connectors.decoding.decode import decoded
-from headwater.spark.functions import is_one_object
+from headwater.spark.functions import jar_functions
 from tests.json_values import BAD_JSON, COLUMNS, GOOD_JSON
 from tests.spark.test_decoding import context, messages, options
 
@@ -60,8 +60,9 @@ def ends_with_its_object(data: bytes) -> bool | None:
 
 def test_the_function_is_true_only_if_nothing_follows_the_object(spark: SparkSession) -> None:
     texts = [*KNOWN, *changed(5_000), b'{"a": {"b": "}"}}', b"{'a': '}'}", '{"a": {"ë": 1}}'.encode()]
-    name = is_one_object(spark)
-    assert name, "the shared JVM has the jar"
+    functions = jar_functions(spark)
+    assert functions, "the shared JVM has the jar"
+    name = functions.is_one_object()
     frame = spark.createDataFrame([(text,) for text in texts], "value binary")
     answers = [row[0] for row in frame.selectExpr(f"{name}(value)").collect()]
     expected = [ends_with_its_object(text) for text in texts]
@@ -81,7 +82,7 @@ def test_rows_are_the_same_without_the_function(
     raw = messages(spark, ((None, text) for text in (*KNOWN, *changed(1_500))))
     said = options(format="json", schema=COLUMNS)
     fast = decoded(raw, said, context(tmp_path), None).frame
-    monkeypatch.setattr(decode, "is_one_object", lambda spark: None)
+    monkeypatch.setattr(decode, "jar_functions", lambda spark: None)
     plain = decoded(raw, said, context(tmp_path), None).frame
     assert "__hw_is_one_object" in fast._jdf.queryExecution().toString()
     assert "__hw_is_one_object" not in plain._jdf.queryExecution().toString()

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.connectors.contract import DETAIL, OWN, REASON, ROW
+from headwater.connectors.decoding import decode
 from headwater.connectors.decoding.decode import decoded
 from headwater.engine.rows import apply_bad_rows, quarantined_bad_rows
 from headwater.spark.evaluate_once import evaluated_once
@@ -30,10 +31,13 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("latin-1")
 
 
+@pytest.mark.parametrize("has_jar", [True, False], ids=["with the jar", "without the jar"])
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_every_message_is_judged_as_recorded(
-    case: dict[str, Any], spark: SparkSession, tmp_path: Path
+    case: dict[str, Any], has_jar: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not has_jar:
+        monkeypatch.setattr(decode, "jar_functions", lambda spark: None)
     pairs = [(_bytes(key), _bytes(value)) for key, value, *_ in case["messages"]]
     expected = {
         offset: (reason, detail, columns)

@@ -300,21 +300,29 @@ class ValidatedRows:
     bad: str
     """Whether a row is bad; never null."""
     reason: str
+    """Used only for bad rows."""
     detail: str
+    """Used only for bad rows."""
     row: str
+    place: str
+    """The location of a row in words."""
+    lazily: Callable[[str], str] = str
+    """An expression with the same value as an expression over reason, detail and place, for what only bad rows need:
+    it may keep that expression out of the plan, which Spark compiles for each batch."""
 
     @classmethod
     def of(cls, frame: DataFrame) -> ValidatedRows:
         """The rows of a DataFrame with the columns REASON, DETAIL and ROW."""
         columns = (f"`{name.replace('`', '``')}`" for name in frame.columns if name not in OWN)
-        return cls(frame, tuple(columns), f"{REASON} IS NOT NULL", REASON, DETAIL, ROW)
+        return cls(frame, tuple(columns), f"{REASON} IS NOT NULL", REASON, DETAIL, ROW, row_place(ROW))
 
     @property
     def frame(self) -> DataFrame:
         """A DataFrame with the declared columns, REASON, DETAIL and ROW."""
         # The row is last, so that Spark prunes its columns if it is not used.
-        own = (f"{self.reason} AS {REASON}", f"{self.detail} AS {DETAIL}", f"{self.row} AS {ROW}")
-        return self.parsed.selectExpr(*self.columns, *own)
+        why = {REASON: self.reason, DETAIL: self.detail}
+        own = (f"CASE WHEN {self.bad} THEN {self.lazily(sql)} END AS {name}" for name, sql in why.items())
+        return self.parsed.selectExpr(*self.columns, *own, f"{self.row} AS {ROW}")
 
 
 QUARANTINE_COLUMNS = f"source string, reason string, detail string, quarantined_at timestamp, row {ROW_TYPE}"

@@ -36,7 +36,6 @@ from headwater.connectors.contract import (
     ROW_TYPE,
     Reason,
     ValidatedRows,
-    row_place,
 )
 from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.options import TIMES
@@ -75,7 +74,7 @@ def apply_bad_rows(rows: ValidatedRows, source: SourceSpec, counted: str | Obser
             kept = f"make_valid_utf8(CAST({rows.row}.value AS string))"
             columns = (
                 *columns,
-                f"{rows.reason} AS {KEPT_REASON}",
+                f"CASE WHEN {rows.bad} THEN {rows.lazily(rows.reason)} END AS {KEPT_REASON}",
                 f"CASE WHEN {rows.bad} THEN {kept} END AS {KEPT_TEXT}",
             )
     return parsed.selectExpr(*columns)
@@ -83,10 +82,11 @@ def apply_bad_rows(rows: ValidatedRows, source: SourceSpec, counted: str | Obser
 
 def quarantined_bad_rows(rows: ValidatedRows, source: SourceSpec) -> DataFrame:
     """The bad rows, as the quarantine stores them."""
+    why = rows.lazily(f"named_struct('reason', {rows.reason}, 'detail', {rows.detail})")
     return rows.parsed.where(rows.bad).selectExpr(
         f"'{source.name}' AS source",
-        f"{rows.reason} AS reason",
-        f"{rows.detail} AS detail",
+        f"{why}.reason AS reason",
+        f"{why}.detail AS detail",
         "current_timestamp() AS quarantined_at",
         f"{rows.row} AS row",
     )
@@ -100,8 +100,9 @@ def _bad_row_failure(rows: ValidatedRows, source: SourceSpec) -> str:
         return rf"regexp_replace({sql}, '[\\t\\r\\n]+', ' ')"
 
     why = f"concat_ws(', ', {rows.reason}, {plain(rows.detail)})"
-    parts = f"'{BAD_ROW.code}', '{source.name}', {why}, {plain(row_place(rows.row))}"
-    return f"CAST(raise_error(concat_ws('\\t', {parts})) AS boolean)"
+    parts = f"'{BAD_ROW.code}', '{source.name}', {why}, {plain(rows.place)}"
+    failure = rows.lazily(f"concat_ws('\\t', {parts})")
+    return f"CAST(raise_error({failure}) AS boolean)"
 
 
 # Expectations: every row of a table is checked and counted; failed rows are handled as declared.

@@ -135,6 +135,19 @@ PROBES: tuple[Probe, ...] = (
         ),
     ),
     Probe(
+        "expressions outside of plans",
+        "keep the reasons for bad rows out of the plan of each batch",
+        "pipelines with a source of messages, such as Kafka, cannot start",
+        (
+            f"{_SQL}.catalyst.CatalystTypeConverters$#convertToScala/2",
+            f"{_SQL}.catalyst.expressions.BindReferences$#bindReference/3",
+            f"{_SQL}.catalyst.expressions.Expression#eval/1",
+            f"{_SQL}.catalyst.expressions.GenericInternalRow#new/1",
+            f"{_SQL}.catalyst.expressions.package$AttributeSeq#new/1",
+            f"{_SQL}.catalyst.optimizer.ReplaceExpressions$#MODULE$",
+        ),
+    ),
+    Probe(
         "state of arrays and maps",
         "store arrays and maps in the state of `applyInPandasWithState`",
         "such a query fails in its first batch, for example with KeyError: 'elementType'",

@@ -10,17 +10,17 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import zip_longest
 from pathlib import Path
 
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import expr, udf
 
 from headwater.connectors.contract import Context, Reason, ValidatedRows
 from headwater.connectors.decoding import executors
-from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Step, Text, Validity, text
+from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Step, Text, Validity, named, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
 from headwater.connectors.decoding.schemas import (
     AVRO_PACKAGE_MISSING,
@@ -29,7 +29,7 @@ from headwater.connectors.decoding.schemas import (
 )
 from headwater.connectors.options import file_bytes, file_text, hidden, option_texts, revealed
 from headwater.errors import PipelineError, Place
-from headwater.spark.functions import is_one_object
+from headwater.spark.functions import JarFunctions, jar_functions
 from headwater.spec.schema import backticked
 
 # The executors may have no Headwater.
@@ -39,6 +39,7 @@ MESSAGE = (
     "named_struct('file', CAST(NULL AS string), 'topic', topic, 'partition', partition, 'offset', offset, "
     "'timestamp', timestamp, 'timestamp_type', timestampType, 'headers', headers, 'key', key, 'value', value)"
 )
+PLACE = "concat_ws(' ', topic, 'partition', partition, 'offset', offset)"
 _SIZE = "(coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0))"
 _MADE_TYPE = "struct<text: string, reason: string, detail: string>"
 
@@ -48,12 +49,21 @@ def decoded(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: i
     if options.tombstones == "drop":
         raw = raw.where("value IS NOT NULL")
     read = {"value": options, **({"key": options.key} if options.key else {})}
-    parts = [_Part(name, decoding, raw.sparkSession) for name, decoding in read.items()]
+    functions = jar_functions(raw.sparkSession)
+    parts = [_Part(name, decoding, functions) for name, decoding in read.items()]
     for part in parts:
         raw = part.made(raw, max_row_bytes, context)
-    for steps in zip_longest(*(part.steps(max_row_bytes) for part in parts), fillvalue={}):
-        raw = raw.withColumns({name: expr(sql) for step in steps for name, sql in step.items()})
+    steps: list[Step] = [
+        {name: sql for step in level for name, sql in step.items()}
+        for level in zip_longest(*(part.steps(max_row_bytes) for part in parts), fillvalue={})
+    ]
+    for step in steps:
+        raw = raw.withColumns({name: expr(sql) for name, sql in step.items()})
     validity = _validity(parts, options, max_row_bytes)
+    lazily: Callable[[str], str] = str
+    # What Python decodes cannot be decoded once more inside of an expression.
+    if functions and not any(part.decoding.in_python for part in parts):
+        lazily = partial(_lazily, steps, functions)
     return ValidatedRows(
         raw,
         tuple(_columns(options, parts)),
@@ -61,6 +71,8 @@ def decoded(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: i
         validity.reason,
         validity.detail,
         MESSAGE,
+        PLACE,
+        lazily,
     )
 
 
@@ -70,7 +82,7 @@ class _Part:
 
     bytes: str
     decoding: Decoding
-    spark: SparkSession
+    functions: JarFunctions | None
 
     @property
     def read(self) -> str:
@@ -95,7 +107,7 @@ class _Part:
         if decoding.written_as == "csv":
             # As in files: a quote inside quotes is doubled (RFC 4180).
             return Csv(columns, option_texts({"escape": '"', **settings}))
-        return Json(columns, option_texts(settings), is_one_object(self.spark))
+        return Json(columns, option_texts(settings), self.functions)
 
     def made(self, raw: DataFrame, max_row_bytes: int | None, context: Context) -> DataFrame:
         """Adds a column if Python decodes the bytes: a JSON text, or the reason why it is missing."""
@@ -183,6 +195,15 @@ def _validity(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | Non
         too_large = Validity.because(Reason.TOO_LARGE, detail)
         validity = validity.unless(f"{_SIZE} > {max_row_bytes}", too_large)
     return validity
+
+
+def _lazily(steps: Sequence[Step], functions: JarFunctions, sql: str) -> str:
+    """A call of a function that parses a message once more, and then evaluates an expression."""
+    for step in reversed(steps):
+        for name, parsed in step.items():
+            sql = named(name, parsed, sql)
+    columns = {name: MESSAGE_COLUMNS[name] for name in ("key", "value", "topic", "partition", "offset")}
+    return f"{functions.lazy(sql, columns)}(struct({', '.join(columns)}))"
 
 
 def _unless_large(data: str, max_row_bytes: int | None) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from headwater.connectors.contract import Reason
+from headwater.spark.functions import JarFunctions
 from headwater.spec import Schema
 from headwater.spec.schema import Column as SchemaColumn
 from headwater.spec.schema import backticked
@@ -158,7 +159,7 @@ def _checked(plain: str, as_texts: str, columns: Sequence[SchemaColumn], data: s
         values += f"{text(column.name)}, {value}, "
     bad = f"IF({' OR '.join(others)}, coalesce(r.{_BAD}, {data}), r.{_BAD})"
     row = f"IF(r IS NULL, NULL, named_struct({values}{own}'{_BAD}', {bad}))"
-    return _named("r", plain, _named("c", as_texts, row))
+    return named("r", plain, named("c", as_texts, row))
 
 
 @dataclass(frozen=True)
@@ -177,19 +178,24 @@ class Json:
 
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
-    is_one_object: str | None = None
-    """The name of the function as SQL knows it; None without the jar."""
+    functions: JarFunctions | None = None
+    """None without the jar."""
 
     def steps(self, read: str, data: str) -> list[Step]:
         text, plain, end, ended, parsed = (
             f"{read}_{name}" for name in ("text", "plain", "end", "ended", "parsed")
         )
-        if self.is_one_object:
+        if self.functions:
             # Few texts need the second parse.
-            ends = f"{self._plainly_parsed(_with_end(data))}.{_END} <=> {_hash(data)}"
-            known = f"{self.is_one_object}(CAST({data} AS binary))"
-            whole = f"IF({known} OR (is_valid_utf8({data}) AND {ends}), {data}, NULL)"
-            return [{text: whole}, {read: self._parsed(text, self.schema.columns)}]
+            value = "CAST(value AS string)"
+            ends = f"{self._plainly_parsed(_with_end(value))}.{_END} <=> {_hash(value)}"
+            ends_with_it = self.functions.lazy(f"is_valid_utf8({value}) AND {ends}", {"value": "binary"})
+            bytes_ = f"CAST({data} AS binary)"
+            is_whole = f"{self.functions.is_one_object()}({bytes_}) OR {ends_with_it}(struct({bytes_}))"
+            return [
+                {text: f"IF({is_whole}, {data}, NULL)"},
+                {read: self._parsed(text, self.schema.columns)},
+            ]
         # Trimming is slow, and few texts need it.
         trimmed = f"IF(endswith({data}, '}}'), {data}, {_trimmed(data)})"
         is_plain = f"endswith({text}, '}}') AND NOT contains({_inside(text)}, '}}')"
@@ -211,8 +217,8 @@ class Json:
         ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
         which = f"IF({ends}, {text(Reason.TYPE_MISMATCH)}, {text(Reason.MALFORMED)})"
         wrong = Validity(
-            _named("t", _with_end(data), which),
-            _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {_NO_OBJECT})"),
+            named("t", _with_end(data), which),
+            named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {_NO_OBJECT})"),
             "true",
         )
         validity = _missing(self.schema, read).unless(f"{read}.{_BAD} IS NOT NULL", wrong)
@@ -252,7 +258,7 @@ def _hash(data: str) -> str:
     return f"CAST(xxhash64({data}) AS string)"
 
 
-def _named(name: str, value: str, result: str) -> str:
+def named(name: str, value: str, result: str) -> str:
     """A result in which a name stands for a value, so that it is computed only once."""
     return f"get(transform(array({value}), {name} -> {result}), 0)"
 
@@ -260,7 +266,7 @@ def _named(name: str, value: str, result: str) -> str:
 def _with_end(data: str) -> str:
     """The text of an object with an extra field at its end; null if it does not end like an object."""
     marked = _marked("e", _hash(data))
-    return _named("e", _trimmed(data), f"CASE WHEN endswith(e, '}}') THEN {marked} END")
+    return named("e", _trimmed(data), f"CASE WHEN endswith(e, '}}') THEN {marked} END")
 
 
 def _inside(ended: str) -> str:
@@ -321,7 +327,8 @@ class Csv:
         declared = (each.type for each in self.schema.columns)
         columns = "".join(map(_field, self.schema.columns, types or declared))
         # A message may end with a line break. Spark reads an empty one as a row of nulls.
-        line = f"nullif(trim(TRAILING '\\r\\n' FROM {data}), '')"
+        trimmed = f"trim(TRAILING '\\r\\n' FROM {data})"
+        line = f"IF({trimmed} = '', NULL, {trimmed})"
         return f"from_csv({line}, {text(f'{columns}{_BAD} string')}, {_options(self.settings)})"
 
 
