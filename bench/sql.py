@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.children import JobFailed, excerpt, run_command
 from bench.harness import HEADWATER, Benchmark, Case, Sample, Target, Variant
 
-ROWS_PER_FILE, FILES, FEW = 10_000, 100, 5
+ROWS_PER_FILE, FILES, FEW = 10_000, 20, 5
 LONGEST_SECONDS, TICK_SECONDS = 120.0, 0.2
 MOST_SECONDS = 1.0
 BARE, STATUS = "Python alone", "headwater status"
