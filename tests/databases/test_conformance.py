@@ -42,7 +42,7 @@ def problem_of(error: pytest.ExceptionInfo[HeadwaterError]) -> Problem:
 
 
 def totals(spark: SparkSession, *rows: tuple[str | None, int | None]) -> DataFrame:
-    return spark.createDataFrame(list(rows), "name string, total bigint")
+    return spark.createDataFrame(list(rows), "name string, total bigint").coalesce(1)
 
 
 def test_a_batch_is_appended_once(spark: SparkSession, store: Store) -> None:
@@ -296,3 +296,33 @@ def test_an_answer_that_was_lost_after_the_commit(
     writer.write(rows, a_batch(1))
     assert next(attempts) == 3
     assert store.rows("t") == Counter({("a", 1): 2})
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duck"])
+def test_names_that_differ_in_case_are_one(
+    spark: SparkSession, request: pytest.FixtureRequest, name: str
+) -> None:
+    store: Store = request.getfixturevalue(name)
+    store.run("CREATE TABLE t (NAME text, Total bigint, UNIQUE (NAME))")
+    writer = store.writer(totals(spark), "t", mode="update", key="name")
+    writer.write(totals(spark, ("a", 1)), a_batch(0))
+    writer.write(totals(spark, ("a", 2)), a_batch(1))
+    assert store.rows("t") == Counter([("a", 2)])
+
+
+@pytest.mark.parametrize(("name", "accepts"), [("sqlite", False), ("duck", True), ("postgres", True)])
+def test_nan_is_stored_or_refused(
+    spark: SparkSession, request: pytest.FixtureRequest, name: str, accepts: bool
+) -> None:
+    store: Store = request.getfixturevalue(name)
+    rows = spark.sql("SELECT double('NaN') AS x, float('NaN') AS y")
+    if accepts:
+        store.write(rows, "t")
+        ((x, y),) = store.rows("t")
+        assert math.isnan(x)
+        assert math.isnan(y)
+        return
+    with pytest.raises(QueryFailedError) as error:
+        store.write(rows, "t")
+    problem = problem_of(error)
+    assert (problem.code, problem.params["column"]) == ("HW-DATABASE-VALUE-REJECTED", "x")

@@ -93,9 +93,11 @@ def test_a_function_is_called_once_for_each_batch(
     rows = orders(spark, tmp_path).groupBy("customer").count()
     with pytest.raises(StreamingQueryException, match="the store is down"):
         run(rows, tmp_path, hw.sinks.exactly_once(store, ledger=ledger, name=name), "update")
-    run(rows, tmp_path, hw.sinks.exactly_once(store, ledger=ledger, name=name), "update")
-    lose_commit(tmp_path, 1)
-    run(rows, tmp_path, hw.sinks.exactly_once(store, ledger=ledger, name=name), "update")
+    function = hw.sinks.exactly_once(store, ledger=ledger, name=name)
+    # The same function, as in a notebook, and one of a new process.
+    for each in (function, function, hw.sinks.exactly_once(store, ledger=ledger, name=name)):
+        run(rows, tmp_path, each, "update")
+        lose_commit(tmp_path, 1)
     assert [(batch, count) for batch, count, _ in calls] == [(0, 1), (1, 1), (1, 1)]
     assert len({token for _, _, token in calls}) == 2
     assert calls[1] == calls[2]

@@ -178,6 +178,13 @@ def test_a_server_that_is_gone(spark: SparkSession, postgres: PostgresStore, ser
     assert postgres.rows("t") == Counter([("a", 1)])
 
 
+def test_tls_that_the_server_does_not_have(spark: SparkSession, postgres: PostgresStore) -> None:
+    database = postgres.database(totals(spark), "t", tls={"mode": "require"})
+    (problem,) = reachable_problems(database)
+    assert problem.code == "HW-DATABASE-UNAVAILABLE"
+    assert "server does not support SSL, but SSL was required" in str(problem.params["says"])
+
+
 def test_connections_that_are_cut(spark: SparkSession, postgres: PostgresStore) -> None:
     rows = spark.range(0, 20_000, 1, 4).selectExpr("id", "repeat('x', 100) AS x")
     cut: list[int] = []

@@ -127,14 +127,13 @@ class DatabaseWriter(Sink[DatabaseSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: DatabaseSink, context: Context
     ) -> DataStreamWriter:
-        held: dict[str, tables.TableWriter] = {}
+        table: tables.TableWriter | None = None
 
         def write(rows: DataFrame, batch_id: int) -> None:
+            nonlocal table
             try:
-                table = held.get("") or tables.TableWriter(
-                    self._database(tables.fields_of(rows), options, context)
-                )
-                held[""] = table
+                if table is None:
+                    table = tables.TableWriter(self._database(tables.fields_of(rows), options, context))
                 table.write(rows, context.of_batch(batch_id))
             except HeadwaterError as error:
                 raise CarriedProblem(error.problems[0]) from None

@@ -107,8 +107,8 @@ class Duckdb(EmbeddedDatabase):
             name,
         )
         return Table(
-            tuple(Column(*each) for each in columns),
-            tuple(Unique(frozenset(names)) for (names,) in uniques),
+            tuple(Column(self.as_declared(name), type_, required) for name, type_, required in columns),
+            tuple(Unique(frozenset(map(self.as_declared, names))) for (names,) in uniques),
             "table" if kinds[0][0] == "BASE TABLE" else "view",
         )
 

@@ -65,6 +65,11 @@ class EmbeddedDatabase(Database):
     def empty(self, session: Session) -> None:
         """Remove that table."""
 
+    def as_declared(self, name: str) -> str:
+        """The name of a column as the rows have it: case makes no difference here."""
+        names = (field.name for field in self.target.fields if field.name.lower() == name.lower())
+        return next(names, name)
+
     def locate(self, session: Session) -> tuple[str, str]:
         return table_name(self.target.options.into)
 

@@ -96,20 +96,20 @@ class Sqlite(EmbeddedDatabase):
         for _, index, unique, _, partial in session.run(f"PRAGMA {schema}.index_list({name})"):
             if unique and not partial:
                 names = [each[2] for each in session.run(f"PRAGMA {schema}.index_info({quoted(index)})")]
-                uniques.append(Unique(frozenset(names)))
-        return Table(
-            tuple(
-                Column(
-                    name, type_, bool(required) and default is None and not in_key, computed=hidden in (2, 3)
-                )
-                for _, name, type_, required, default, in_key, hidden in columns
-            ),
-            tuple(each for each in uniques if None not in each.columns),
-            kinds[0][0],
-        )
+                # An index on an expression has no name there.
+                if None not in names:
+                    uniques.append(Unique(frozenset(map(self.as_declared, names))))
+        return Table(tuple(self._column(*each) for each in columns), tuple(uniques), kinds[0][0])
+
+    def _column(
+        self, _: int, name: str, type_: str, required: int, default: str | None, in_key: int, hidden: int
+    ) -> Column:
+        # SQLite fills in a key of integers.
+        fills = default is not None or (in_key and affinity(type_) == "INTEGER")
+        return Column(self.as_declared(name), type_, bool(required) and not fills, computed=hidden in (2, 3))
 
     def _primary_key(self, columns: list[tuple[Any, ...]]) -> Unique:
-        return Unique(frozenset(column[1] for column in columns if column[5]) or frozenset([""]))
+        return Unique(frozenset(self.as_declared(column[1]) for column in columns if column[5]))
 
     def type_of(self, type_: str) -> str | None:
         if type_.startswith("decimal(") or Field("", type_).is_nested:

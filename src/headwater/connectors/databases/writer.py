@@ -88,9 +88,10 @@ class Steps:
         self._database = database
         self._patience = patience
 
-    def _repeated(self, step: Callable[[], T]) -> T:
+    def _repeated(self, step: Callable[[], T], patience: float | None = None) -> T:
         """Repeat a step while the database is unavailable, for some time."""
-        deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        deadline = time.monotonic() + (self._patience if patience is None else patience)
+        pause = _FIRST_PAUSE
         while True:
             try:
                 return self._translated(step)
@@ -144,14 +145,19 @@ class TableWriter(Steps):
 
     def write_once(self, rows: DataFrame) -> None:
         """Write rows that belong to no query: in one transaction, and without the ledger."""
-        database, name = self._database, f"{_STAGING}{uuid.uuid4().hex[:12]}"
-        wire = wired(rows, database)
+        database, target = self._database, self._database.target
+        prefix = f"{_STAGING}{_digest('batch run', target.pipeline, target.sink, target.options.into)}"
+        name, wire = f"{prefix}_{uuid.uuid4().hex[:8]}", wired(rows, database)
 
         def created() -> tuple[tuple[str, str], Table]:
-            with database.connect() as session, session.transaction():
-                database.claim(session)
-                place = database.locate(session)
-                return place, self._created(session, place)
+            with database.connect() as session:
+                with session.transaction():
+                    database.claim(session)
+                    place = database.locate(session)
+                    table = self._created(session, place)
+                # What a batch run of this sink has left that was killed.
+                database.drop_staging(session, place, prefix)
+                return place, table
 
         place, table = self._repeated(created)
 
@@ -162,8 +168,8 @@ class TableWriter(Steps):
                     database.merge(session, place, table, staged)
                 database.drop_staging(session, place, name)
 
-        # A lost answer to COMMIT is an error here: nothing says whether to repeat.
-        self._translated(step)
+        # After a lost answer to COMMIT, nothing says whether to repeat.
+        self._repeated(step, patience=0)
 
     def _claim(self, batch: BatchContext) -> Claimed:
         database, target = self._database, self._database.target
@@ -178,10 +184,9 @@ class TableWriter(Steps):
                 found = ledger.claim(session, target.pipeline, target.sink, batch.epoch or None)
                 ledger.check_order(found, batch.batch_id)
                 table = self._created(session, place)
-            digest = hashlib.sha256(f"{batch.query_id} {ledger.target}".encode()).hexdigest()[:12]
-            database.drop_staging(session, place, f"{_STAGING}{digest}")
-        staging = f"{_STAGING}{digest}_{found.epoch}"
-        return Claimed(ledger, found.epoch, found.batch, place, table, staging)
+            prefix = f"{_STAGING}{_digest(batch.query_id, ledger.target)}"
+            database.drop_staging(session, place, prefix)
+        return Claimed(ledger, found.epoch, found.batch, place, table, f"{prefix}_{found.epoch}")
 
     def _created(self, session: Session, place: tuple[str, str]) -> Table:
         found = self._database.describe(session, place)
@@ -209,10 +214,9 @@ class FunctionLedger(Steps):
         """Call the function with the token of the batch, which is the same at each attempt."""
         claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch, name)), None
         ledger, found = claimed
-        if found.batch == batch.batch_id:
+        if self._repeated(lambda: self._has(ledger, found, batch)):
             compute(rows)
         else:
-            self._repeated(lambda: self._recorded(ledger, found, batch))
             function(f"{batch.query_id}-{batch.batch_id}")
             self._repeated(lambda: self._record(ledger, found, batch))
         self._claimed = claimed
@@ -229,7 +233,7 @@ class FunctionLedger(Steps):
             ledger.check_order(found, batch.batch_id)
             return ledger, found
 
-    def _recorded(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> bool:
+    def _has(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> bool:
         with self._database.connect() as session, session.transaction():
             return ledger.has(session, batch.batch_id, found.epoch)
 
@@ -237,6 +241,11 @@ class FunctionLedger(Steps):
         with self._database.connect() as session, session.transaction():
             if not ledger.has(session, batch.batch_id, found.epoch):
                 ledger.record(session, batch.batch_id)
+
+
+def _digest(*parts: str) -> str:
+    """A short name that is the same for the same parts."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def compute(rows: DataFrame) -> None:
