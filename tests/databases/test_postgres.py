@@ -275,3 +275,18 @@ def test_a_reader_sees_the_old_or_the_new_result(spark: SparkSession, postgres: 
     assert {count for count, _, _ in seen} == {2_000}
     assert all(least == most for _, least, most in seen)
     assert len({least for _, least, _ in seen}) > 2
+
+
+def test_a_staging_table_that_was_dropped_is_created_again(
+    spark: SparkSession, postgres: PostgresStore
+) -> None:
+    rows = totals(spark, ("a", 1))
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    (name,) = postgres.run(
+        "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relnamespace = to_regnamespace($1)",
+        [postgres.schema],
+    )
+    postgres.run(f'DROP TABLE {postgres.schema}."{name[0]}"')
+    writer.write(rows, a_batch(1))
+    assert postgres.rows("t") == Counter({("a", 1): 2})

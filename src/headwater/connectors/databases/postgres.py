@@ -104,6 +104,8 @@ class Postgres(Database):
     finds_repeats = True
     locks_rows = " FOR UPDATE"
 
+    _staging = ""
+    """The staging table that exists, as far as known: it stays from batch to batch."""
     nulls_equal = True
     """The server can treat nulls as equal in a unique index; known once connected."""
 
@@ -222,6 +224,7 @@ class Postgres(Database):
         session.run("SELECT pg_advisory_xact_lock(hashtext('headwater_ledger'))")
 
     def drop_staging(self, session: Session, table: tuple[str, str], prefix: str) -> None:
+        self._staging = ""
         found = session.run(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = $1 AND starts_with(c.relname, $2) AND c.relkind = 'r'",
@@ -248,8 +251,11 @@ class Postgres(Database):
         if self.target.options.delete_when is not None:
             columns.append("deleted boolean")
             names.append("deleted")
-        with self.connect() as session:
-            session.run(f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})")
+        if self._staging != staging:
+            create = f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"
+            with self.connect() as session:
+                session.run(create)
+            self._staging = staging
         copy = f"COPY {staging} ({', '.join(names)}) FROM STDIN (FORMAT BINARY)"
         task = postgres_task.copying(*self._login, copy)
         results = rows.mapInArrow(task, postgres_task.RESULT).collect()
@@ -274,6 +280,7 @@ class Postgres(Database):
         if not state or state.startswith(_LOST):
             return Unavailable(says)
         if state == _UNDEFINED_TABLE and "headwater_staging_" in says:
+            self._staging = ""
             return StagingLost(says)
         if nul_column is not None or state in (_NOT_A_CHARACTER, _NO_JSON_CHARACTER):
             nested = ", ".join(field.name for field in self.target.fields if field.is_nested)
