@@ -24,7 +24,19 @@ from scripts.contract import RECORDS, ROOT
 REPORTS = ROOT / "build" / "gate"
 QUICK_FOLDERS = ("unit", "architecture", "bench")
 # The longest steps start first, so that the short ones fill the remaining time.
-FOLDERS = ("spark", "kafka", "scripted", "files", "faults", "checker", "docs", "unit", "connectors", "bench")
+FOLDERS = (
+    "spark",
+    "kafka",
+    "scripted",
+    "files",
+    "faults",
+    "databases",
+    "checker",
+    "docs",
+    "unit",
+    "connectors",
+    "bench",
+)
 # Tests spend a quarter of their time waiting for brokers and processes, so two cores can run three lanes.
 LANES = 3
 SLOWEST = 30

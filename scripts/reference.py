@@ -254,16 +254,19 @@ To complete and validate pipeline files in your editor, see [Set up your editor]
 GUIDES: Mapping[str, Mapping[str, str]] = {
     "catalog": {"Catalog tables": "catalog"},
     "console": {"Console": "console"},
+    "duckdb": {"SQLite and DuckDB": "embedded-databases"},
     "files": {"Files": "files"},
     "foreach": {"foreach and foreachBatch": "foreach"},
     "foreach_batch": {"foreach and foreachBatch": "foreach"},
     "kafka": {"Kafka source": "kafka", "Kafka sink": "kafka-sink"},
     "memory": {"Memory": "memory"},
     "noop": {"Console": "console"},
+    "postgres": {"PostgreSQL": "postgres"},
     "python": {"Python data sources": "python-data-sources"},
     "rate": {"Rate": "rate"},
     "rate_per_batch": {"Rate": "rate"},
     "socket": {"Socket": "socket"},
+    "sqlite": {"SQLite and DuckDB": "embedded-databases"},
 }
 """The pages that explain a connector, by their titles."""
 

@@ -82,6 +82,11 @@ DESCRIPTIONS: Mapping[str, str] = {
     "*.spark_ui": "Enable the Spark UI.",
     "*.timeout": "Seconds to wait. By default, there is no limit.",
     "**.checks": "Checks after the step: `expect`, `watermark`, `late`, `state`, `idle`, `fails`.",
+    # Sinks for plain PySpark.
+    "*.mode": "`append`, `update` or `complete`. Default: `update` with `key`, else `append`.",
+    "hw.sinks.exactly_once.function": "Your function: `write(batch, batch_id, token)`.",
+    "hw.sinks.exactly_once.ledger": "Path of a SQLite file, or address of a PostgreSQL database.",
+    "hw.sinks.exactly_once.name": "Name of the function in the ledger. Default: its Python name.",
     # Declarations.
     "Pipeline.source.name": "Name of the source.",
     "Pipeline.source.connector": "Connector with its keys, such as `hw.files(…)`.",
@@ -182,13 +187,14 @@ DESCRIPTIONS: Mapping[str, str] = {
 
 def python_page() -> Iterator[str]:
     yield from (*INTRODUCTION.splitlines(), "")
-    others = (name for name in headwater.__all__ if name not in (*FIRST, *LAST))
+    others = (name for name in headwater.__all__ if name not in (*FIRST, *LAST, "sinks"))
     for name in (*FIRST, *others, *LAST):
         yield from described(f"hw.{name}", getattr(headwater, name))
         if name == "HeadwaterError":
             yield from error_classes()
     for thing in (Query, RemoteRun, RemoteQuery, Watch, Finding, QueryChecked, ExplainResult, BatchResult):
         yield from described(thing.__name__, thing)
+    yield from sink_lines()
     yield from fixture_lines()
     yield from ("## headwater.testing.conformance", "")
     yield "Functions for the tests of packages that provide a connector. See"
@@ -196,6 +202,15 @@ def python_page() -> Iterator[str]:
     for function in (conformance.problems_of, conformance.start_problems):
         yield from (f"### conformance.{function.__name__}", "")
         yield from call_lines(f"conformance.{function.__name__}", function.__name__, function)
+
+
+def sink_lines() -> Iterator[str]:
+    yield from ("## hw.sinks", "")
+    yield "Functions for `foreachBatch` in plain PySpark. See"
+    yield from ("[Exactly-once database sinks](../connectors/exactly-once-sinks.md#plain-pyspark).", "")
+    for name in headwater.sinks.__all__:
+        yield from (f"### sinks.{name}", "")
+        yield from call_lines(f"hw.sinks.{name}", f"sinks.{name}", getattr(headwater.sinks, name))
 
 
 def fixture_lines() -> Iterator[str]:
@@ -330,7 +345,7 @@ def key_descriptions(name: str) -> dict[str, str]:
         # In Python, a connector is a call and not a name.
         nodes = keys_of(KEYS[name]).items()
         return {key: node.get("description", "") for key, node in nodes if key != "connector"}
-    connector = all_connectors().get(name.removeprefix("hw."))
+    connector = all_connectors().get(name.removeprefix("hw.").removeprefix("sinks."))
     if not name.startswith("hw.") or connector is None:
         return {}
     sides = {"source": connector.source, "sink": connector.sink}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from headwater.api.watch import watch
     from headwater.connectors.catalog import catalog
     from headwater.connectors.connector import connector
+    from headwater.connectors.databases import sinks
+    from headwater.connectors.databases.call import duckdb, postgres, sqlite
     from headwater.connectors.files.call import files
     from headwater.connectors.foreach.options import foreach, foreach_batch
     from headwater.connectors.kafka.call import kafka
@@ -31,17 +33,22 @@ _MODULES = {
     "check": "api.plain",
     "connect": "api.remote",
     "connector": "connectors.connector",
+    "duckdb": "connectors.databases.call",
     "expect": "loaders.python_form",
     "files": "connectors.files.call",
     "foreach": "connectors.foreach.options",
     "foreach_batch": "connectors.foreach.options",
     "kafka": "connectors.kafka.call",
     "load": "api.pipeline",
+    "postgres": "connectors.databases.call",
     "python": "connectors.python.connector",
     "secret": "values",
+    "sqlite": "connectors.databases.call",
     "watch": "api.watch",
 }
 """Where public names are; the others are connectors for trying things out."""
+_PACKAGES = {"sinks": "connectors.databases.sinks"}
+"""Public modules."""
 
 __all__ = [
     "HeadwaterError",
@@ -52,6 +59,7 @@ __all__ = [
     "connect",
     "connector",
     "console",
+    "duckdb",
     "expect",
     "files",
     "foreach",
@@ -60,11 +68,14 @@ __all__ = [
     "load",
     "memory",
     "noop",
+    "postgres",
     "python",
     "rate",
     "rate_per_batch",
     "secret",
+    "sinks",
     "socket",
+    "sqlite",
     "watch",
 ]
 
@@ -72,6 +83,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    if name in _PACKAGES:
+        return import_module(f"headwater.{_PACKAGES[name]}")
     return getattr(import_module(f"headwater.{_MODULES.get(name, 'connectors.trial')}"), name)
 
 

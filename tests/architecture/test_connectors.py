@@ -18,7 +18,7 @@ OUTSIDE = [file for file in sorted(SOURCE.rglob("*.py")) if not file.is_relative
 
 NAMES = {name for name, each in all_connectors().items() if each.built_in}
 MODULES = {".".join(module.split(".")[:3]) for each in all_connectors().values() for module in each.modules}
-WORDS = {"catalog", "console", "foreach", "memory", "python", "rate", "socket"}
+WORDS = {"catalog", "console", "foreach", "memory", "postgres", "python", "rate", "socket"}
 """Words of Python, of Spark and of pipeline files, too: these count where a connector is asked for."""
 ASKED = {"ConnectorCall", "connector", "connector_format", "sink_side", "source_side"}
 

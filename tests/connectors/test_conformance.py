@@ -29,6 +29,7 @@ TOPIC = {"bootstrap_servers": "localhost:9092", "topic": "orders"}
 SAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "catalog": {"source": {"table": "shop.orders"}},
     "console": {"sink": {"num_rows": 3}},
+    "duckdb": {"sink": {"path": "shop.duckdb", "into": "orders"}},
     "files": {
         "source": {"path": "in", "format": "json", "schema": {"id": "int"}},
         "sink": {"path": "out", "format": "avro"},
@@ -41,9 +42,11 @@ SAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "memory": {"sink": {}},
     "noop": {"sink": {}},
+    "postgres": {"sink": {"url": "postgresql://localhost/shop", "into": "orders", "key": "id"}},
     "python": {"source": {"class": "feeds.py:Numbers"}, "sink": {"class": "feeds.py:Numbers"}},
     "rate": {"source": {"rows_per_second": 5}},
     "rate_per_batch": {"source": {"rows_per_batch": 5}},
+    "sqlite": {"sink": {"path": "shop.db", "into": "orders"}},
     "socket": {"source": {"host": "localhost", "port": 9999}},
 }
 """Keys that a user might write, for both sides of each connector."""

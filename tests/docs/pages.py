@@ -3,7 +3,7 @@
 - A block with a title (```yaml title="pipeline.yml") is a file of the reader's folder.
 - A block of kind `console` holds commands, each after `$ `, and below each what it prints. A line `…` stands
   for any lines, and `…` inside a line for any text. `^C` and `Killed` stand where a run was interrupted or
-  killed. A broker (`headwater dev kafka`) serves until the end of the page.
+  killed. A server (`headwater dev …`) runs until the end of the page.
 - Blocks of kind `sh` hold what is typed outside of a pipeline's folder, such as `pip install`.
 - Every other block only shows something.
 """
@@ -56,7 +56,9 @@ class Command:
     @property
     def serves(self) -> bool:
         """Whether the reader leaves it to itself and types on in another terminal."""
-        return self.text.startswith("headwater dev kafka ") and "--bootstrap-server" not in self.text
+        words = self.text.split()
+        starts = words[:3] in (["headwater", "dev", "kafka"], ["headwater", "dev", "postgres"])
+        return starts and "--bootstrap-server" not in self.text
 
 
 _BUSY = re.compile(r" … \d+ s$|Waiting for the JVM of the previous run")

@@ -29,7 +29,7 @@ from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.spark.session import active
-from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
+from headwater.spec import Mode, PipelineSpec, SinkOptions, SinkSpec
 from headwater.spec.paths import fixed_folder, lies_in
 from headwater.values import BadRows, OnViolation
 
@@ -146,8 +146,8 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
             yield BATCH_UNSUPPORTED.at(source.position, what="Source", **told)
     for sink in spec.sinks:
         side = sink_side(sink.connector)
-        if side.batch and side.appends:
-            if not append:
+        if side.batch and (side.appends or side.writes_in_place):
+            if not append and (side.appends or sink.mode is Mode.APPEND):
                 place = ", ".join(side.places(sink.options)) or "the topics that they specify"
                 yield BATCH_APPEND_REQUIRED.at(sink.position, sink=sink.name, place=place)
             continue
@@ -186,7 +186,7 @@ def _marker(place: Path) -> Path:
 def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
     """The options of the sink; a sink that stores rows writes below `--output-dir` in its declared format."""
     side = sink_side(sink.connector)
-    if not side.stores or side.appends or into is None:
+    if not side.stores or side.appends or side.writes_in_place or into is None:
         return sink.options
     return sink.options.model_copy(update={"path": str(into.absolute() / sink.name)})
 
@@ -212,7 +212,7 @@ def _written(
         raise QueryFailedError(failure_problem(error, sink, spec.tables, spec.root, log)) from error
     except Exception as error:  # user code: report any exception at the user's line
         raise QueryFailedError(code_problem(error, sink, spec.root)) from error
-    if into is not None and counts:
+    if into is not None and counts and not side.writes_in_place:
         _marker(into.absolute() / sink.name).touch()
     event = SinkFinished(sink=sink.name, path=", ".join(side.places(options)), rows=rows())
     emit(event)

@@ -1,7 +1,8 @@
-"""`headwater dev kafka`: a broker in the foreground, and messages for it."""
+"""`headwater dev`: a Kafka broker or a PostgreSQL server in the foreground, and messages for the broker."""
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from headwater.dev import Broker
+from headwater.dev import Broker, PostgresServer
+from headwater.dev.postgres import ServerStarted, ServerStopped
 from headwater.dev.topics import (
     BrokerStarted,
     BrokerStopped,
@@ -110,3 +112,27 @@ def _ends_by_signal() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def postgres(folder: Path, port: int, emit: Emit) -> int:
+    """Run a PostgreSQL server until a signal arrives; returns the exit code."""
+    with _ends_by_signal(), _server(folder, port, emit) as server:
+        for _ in itertools.repeat(None):  # until a signal
+            server.refuse_end()
+            time.sleep(_LOOK_SECONDS)
+    return 0
+
+
+@contextmanager
+def _server(folder: Path, port: int, emit: Emit) -> Iterator[PostgresServer]:
+    server = PostgresServer(folder, port=port)
+    try:
+        server.start()
+        emit(ServerStarted(url=server.url, data_dir=str(folder), log=str(server.log), pid=server.pid))
+        yield server
+    except _Asked:
+        server.stop()
+        emit(ServerStopped(data_dir=str(folder)))
+        raise
+    finally:
+        server.stop()

@@ -364,6 +364,8 @@ def after_suspension(facts: QueryFacts) -> str:
     has_log = isinstance(side, ForgetsBatches)
     if side and side.in_process:
         return "each process has its own rows"
+    if side and side.fences:
+        return "the database rejects the batches of the suspended process: each row is written once"
     match Delivery.__members__.get(facts.delivery):
         case None:
             return f"unknown: Headwater does not know how {facts.connector or 'the sink'} handles a retried batch"

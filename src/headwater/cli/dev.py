@@ -95,3 +95,28 @@ def kafka(
         servers=servers,
     )
     raise typer.Exit(run_kafka(options, view_of(as_json=as_json)))
+
+
+POSTGRES_PORT = 5432
+POSTGRES_FOLDER = Path(".headwater/dev/postgres")
+
+
+@commands.command(cls=Command)
+def postgres(
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", metavar="PORT", min=0, max=65535, help="Port on 127.0.0.1; 0 picks a free one"
+        ),
+    ] = POSTGRES_PORT,
+    folder: Annotated[
+        Path, typer.Option("--data-dir", metavar="DIR", help="Data directory of the server")
+    ] = POSTGRES_FOLDER,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run a local PostgreSQL server until Ctrl-C."""
+    from headwater.api.dev import postgres as run_postgres
+    from headwater.cli.dev_views import view_of
+
+    raise typer.Exit(run_postgres(folder, port, view_of(as_json=as_json)))

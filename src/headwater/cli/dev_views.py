@@ -10,6 +10,7 @@ import typer
 
 from headwater.checks.outline import per_second
 from headwater.cli.json_output import print_json_line
+from headwater.dev.postgres import ServerStarted, ServerStopped
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageError
 from headwater.errors.catalogue.environment import (
@@ -47,7 +48,12 @@ def text_of(event: Event) -> str:
             return f"Topic {event.topic} exists, with {count_of(event.partitions, 'partition')}."
         case Produced():
             return f"Sent {count_of(event.messages, 'message')} to {event.topic}."
-        case BrokerStopped():
+        case ServerStarted():
+            return (
+                f"PostgreSQL is running at {event.url}. Data and postgres.log are in {event.data_dir}.\n"
+                "Press Ctrl-C to stop. The data is kept."
+            )
+        case BrokerStopped() | ServerStopped():
             return f"Stopped. The data is in {event.data_dir}."
         case Notice():
             return event.text

@@ -13,7 +13,10 @@ from headwater.cli.options import Json, Verbose
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Directory of the new project")],
     template: Annotated[
-        str, typer.Option("--template", metavar="NAME", help="Sample project to create: word-count or kafka")
+        str,
+        typer.Option(
+            "--template", metavar="NAME", help="Sample project to create: word-count, kafka or postgres"
+        ),
     ] = "word-count",
     as_json: Json = False,
     verbose: Verbose = False,

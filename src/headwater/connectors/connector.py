@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from headwater.checkpoint import Read
 from headwater.connectors.contract import (
     OWN,
+    BatchContext,
     Context,
     QueryCheckpoint,
     RowPlace,
@@ -177,6 +178,9 @@ class Sink(Generic[W]):
     appends: bool = False
     """It only appends: several sinks can share a target, complete mode writes the whole result with each
     batch, and `run --batch` writes to the same target with `--append`."""
+    writes_in_place: bool = False
+    """`run --batch` writes to the same target as the stream: an upsert or a replacement as it is, and an append
+    with `--append`."""
     fixed_keys: tuple[str, ...] = ()
     """Keys whose values cannot change while the checkpoint is kept."""
     on_driver: bool = False
@@ -197,6 +201,8 @@ class Sink(Generic[W]):
     """The entries that `problems` can return, for the reference of checks."""
     in_process: bool = False
     """Its rows exist only in this process: each start is from scratch, and only this process can query them."""
+    fences: bool = False
+    """It rejects the batches of a run with a smaller epoch than another run has written with."""
     computes_once: bool = False
     """Spark itself computes each batch, exactly once, as for its file sink and not for `foreachBatch`. Headwater then
     takes the number of rows from the metrics of Spark's operators, where these have it."""
@@ -339,6 +345,14 @@ class ReadsBack(Protocol):
 
 
 @runtime_checkable
+class WritesBatches(Protocol):
+    """A sink that can write a single batch of a query, so that several sinks can share the query."""
+
+    def write_one(self, rows: DataFrame, options: Any, context: Context, batch: BatchContext) -> None:
+        """Write the rows of a batch; `context` is that of the sink, and a batch that it has changes nothing."""
+
+
+@runtime_checkable
 class HasRunTasks(Protocol):
     """A source or sink with background work: checking new input, clean-up, writing a manifest."""
 
@@ -361,10 +375,10 @@ class KeepsQuarantine(Protocol):
 
 @runtime_checkable
 class ChecksCode(Protocol):
-    """A sink that can check the user's code before a start."""
+    """A sink that can check the user's code, or its server, before a start."""
 
     def code_problems(self, options: Any, context: Context) -> list[Problem]:
-        """Problems with the code."""
+        """Problems with the code or the server."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headwater.checkpoint import Checkpoint, LocalStore, Read, committed
 from headwater.errors import HeadwaterError, Place, Problem
 from headwater.run_directory import SourceDirectory
-from headwater.spec import FunctionRef
+from headwater.spec import FunctionRef, Mode
 from headwater.values import BadRows
 
 if TYPE_CHECKING:
@@ -69,6 +69,12 @@ class Context:
     """The checkpoint of the query of a sink."""
     epoch: int = 0
     """The number of the run that is about to start; 0 if none is."""
+    pipeline: str = ""
+    """The name of the pipeline."""
+    mode: Mode | None = None
+    """The output mode of a sink."""
+    test: bool = False
+    """A test of the pipeline: it needs no servers, so none is asked."""
 
     def of_batch(self, batch_id: int) -> BatchContext:
         """The context of a batch; call it while the batch is written."""

@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
 import uuid
 from base64 import urlsafe_b64encode
@@ -16,14 +15,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.dev import guard
+from headwater.dev.processes import HOST, GuardedProcess, free_port
 from headwater.engine.launch import jar_store
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.environment import (
     BROKER_DIED,
     BROKER_DIR_UNWRITABLE,
     BROKER_START_FAILED,
-    PORT_IN_USE,
 )
 from headwater.errors.catalogue.notices import BROKER_JARS_DOWNLOADING
 from headwater.jars import BROKER
@@ -65,7 +63,6 @@ def _ports(answer: bytes) -> list[int]:
 
 # The settings of a single broker that is its own controller, on this machine only.
 
-HOST = "127.0.0.1"
 PLAIN = "PLAINTEXT"
 _CONTROLLER = "CONTROLLER"
 
@@ -146,11 +143,12 @@ class Broker:
         self._environ = environ
         self._controller_port = 0
         self._ports = {PLAIN: port, **{listener.name: 0 for listener in listeners}}
-        self._guard: subprocess.Popen[bytes] | None = None
-        self.pid = 0
+        self._process = GuardedProcess(self.log)
+
+    @property
+    def pid(self) -> int:
         """The process of the current or last start."""
-        self._began = 0
-        """The offset in the log where this start begins."""
+        return self._process.pid
 
     @property
     def servers(self) -> str:
@@ -164,7 +162,7 @@ class Broker:
     @property
     def runs(self) -> bool:
         """Whether its process is running."""
-        return self._guard is not None and self._guard.poll() is None
+        return self._process.runs
 
     def start(self) -> None:
         """Start the broker and wait until it responds; raises SetupError with the reason if it does not."""
@@ -173,7 +171,6 @@ class Broker:
         java, class_path = self._java()
         self._claim_ports()
         settings = self._prepare(java, class_path)
-        self._began = self.log.stat().st_size if self.log.exists() else 0
         logging = f"-Dlog4j2.configurationFile={_DATA / 'log4j2.properties'}"
         options = [f"-Xmx{_MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging]
         self._launch([java, *options, "-cp", class_path, "kafka.Kafka", str(settings)])
@@ -181,13 +178,7 @@ class Broker:
 
     def stop(self) -> None:
         """Shut it down gracefully."""
-        if self._guard is None:
-            return
-        for pipe in (self._guard.stdin, self._guard.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._guard.wait()
-        self._guard = None
+        self._process.end()
 
     def kill(self) -> None:
         """Kill it as `kill -9` does; the next start keeps its data and port."""
@@ -198,7 +189,7 @@ class Broker:
     def refuse_end(self) -> None:
         """Raises SetupError with the reason if the process has exited unexpectedly."""
         if not self.runs:
-            raise SetupError(BROKER_DIED.at(reason=reason_of(self._said()), log=str(self.log)))
+            raise SetupError(BROKER_DIED.at(reason=reason_of(self._process.said()), log=str(self.log)))
 
     def __enter__(self) -> Broker:
         self.start()
@@ -220,8 +211,8 @@ class Broker:
         """Find all ports while the others are held, so that no two are the same."""
         with ExitStack() as held:
             for listener, port in self._ports.items():
-                self._ports[listener] = _free_port(port, held)
-            self._controller_port = _free_port(0, held)
+                self._ports[listener] = free_port(port, held)
+            self._controller_port = free_port(0, held)
 
     def _prepare(self, java: str, class_path: str) -> Path:
         """Write the settings and format a new data directory; returns the path of the settings."""
@@ -253,34 +244,20 @@ class Broker:
             raise self._not_started(done.stdout + done.stderr)
 
     def _launch(self, command: list[str]) -> None:
-        # Isolated: it loads nothing from the user's Python environment.
-        watcher = [sys.executable, "-I", "-S", guard.__file__, str(self.log), *command]
-        self._guard = subprocess.Popen(
-            watcher, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        told = self._guard.stdout.readline() if self._guard.stdout is not None else b""
-        if not told:
-            # It has exited because Java or the log could not be opened; the system reports why.
-            self._guard.wait()
-            raise self._not_started(self._said())
-        self.pid = int(told)
+        if not self._process.launch(command):
+            # Java or the log could not be opened; the system reports why.
+            raise self._not_started(self._process.said())
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         try:
             while not knows_itself(HOST, self._ports[PLAIN]):
                 if not self.runs or time.monotonic() > deadline:
-                    raise self._not_started(self._said())
+                    raise self._not_started(self._process.said())
                 time.sleep(_LOOK_SECONDS)
         except BaseException:
             self.kill()
             raise
-
-    def _said(self) -> str:
-        """The log since this start."""
-        with self.log.open("rb") as log:
-            log.seek(self._began)
-            return log.read().decode("utf-8", errors="replace")
 
     def _not_started(self, text: str) -> SetupError:
         problem = BROKER_START_FAILED.at(reason=reason_of(text), log=str(self.log))
@@ -292,14 +269,3 @@ def reason_of(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("\t", " "))]
     told = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
     return (told or lines or ["the log is empty"])[-1].rstrip(".")
-
-
-def _free_port(wanted: int, held: ExitStack) -> int:
-    """The given port if it is free, or any free port for 0; it stays reserved while the socket is open."""
-    probe = held.enter_context(socket.socket())
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        probe.bind((HOST, wanted))
-    except OSError as error:
-        raise SetupError(PORT_IN_USE.at(port=wanted, host=HOST)) from error
-    return int(probe.getsockname()[1])

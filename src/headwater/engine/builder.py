@@ -112,6 +112,8 @@ class Builder:
     """Texts for the run directory (an inferred schema), written when the run really starts."""
     stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
     """In a test: the rows of a source instead of what its connector reads; None for the connector's."""
+    test: bool = False
+    """The tables are built for a test, without the servers of sources and sinks."""
     counts: Callable[[str], bool] = lambda source: True
     """Whether the rows of a source or table are counted in its queries; some triggers do not support that."""
     nodes: dict[str, Node] = field(default_factory=lambda: defaultdict(Node))
@@ -196,6 +198,9 @@ class Builder:
             metadata=any(_names_metadata(table) for table in self.spec.tables),
             checkpoint=self._directory.checkpoint(declared.name) if isinstance(declared, SinkSpec) else None,
             epoch=self.epoch,
+            pipeline=self.spec.name,
+            test=self.test,
+            mode=declared.mode if isinstance(declared, SinkSpec) else None,
         )
 
     def _keep(self, declared: SourceSpec | SinkSpec, file: Path, text: str) -> None:

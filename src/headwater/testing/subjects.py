@@ -289,7 +289,9 @@ class PipelineSubject(Subject):
 
     def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
         code = self._builder.code
-        builder = Builder(self.spark, self.spec, code, stand_in=lambda source: rows.get(source.name))
+        builder = Builder(
+            self.spark, self.spec, code, stand_in=lambda source: rows.get(source.name), test=True
+        )
         frame = builder.frame(self._reads(sink), self._graph)
         declared = self._sink(sink)
         if check:

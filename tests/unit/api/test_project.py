@@ -66,7 +66,9 @@ def test_an_unknown_kind_is_refused_and_nothing_made(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         init(Path("ads"), "kafk")
     assert caught.value.problems == (
-        TEMPLATE_NOT_FOUND.at(None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka"),
+        TEMPLATE_NOT_FOUND.at(
+            None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka, postgres"
+        ),
     )
     assert files_in(tmp_path) == set()
 

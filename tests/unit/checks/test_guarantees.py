@@ -318,6 +318,11 @@ TWICE = "the batch in progress can be written twice"
             "readers of the log see each row once; the directory can contain files that the log does not list",
         ),
         ("memory", "IDEMPOTENT", "each process has its own rows"),
+        (
+            "postgres",
+            "IDEMPOTENT",
+            "the database rejects the batches of the suspended process: each row is written once",
+        ),
         ("noop", "IDEMPOTENT", f"{TWICE}, which changes nothing if the sink identifies it by its ID"),
         ("foreign", "IDEMPOTENT", f"{TWICE}, which changes nothing if the sink identifies it by its ID"),
         ("kafka", "DUPLICATES", f"{TWICE}, also after later batches"),

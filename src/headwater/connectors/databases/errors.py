@@ -1,0 +1,92 @@
+"""Errors of the database sinks."""
+
+from __future__ import annotations
+
+from headwater.errors import Entry, name_entries
+
+# Before the start.
+
+DATABASE_DRIVER_MISSING = Entry(
+    "Sink `{sink}`: the {connector} connector needs the Python package `{package}`, which is not installed.",
+    "Run `pip install 'headwater[{extra}]'`, also on the executors of a cluster.",
+)
+DATABASE_NAME_INVALID = Entry(
+    "Sink `{sink}`: {what} `{name}` is not a valid name in {database}: {why}.",
+    "Rename it. In SQL: `{name} AS short_name`.",
+)
+DATABASE_TYPE_UNSUPPORTED = Entry(
+    "Sink `{sink}`: column `{column}` has type {type}, which {database} cannot store.",
+    "Cast it in the table, for example `CAST({column} AS STRING) AS {column}`.",
+)
+DATABASE_KEY_REQUIRED = Entry(
+    "Sink `{sink}`: update mode needs `key`, the columns that identify a row.",
+    "Set `key` to the columns by which the query groups its rows, such as `key: [{example}]`.",
+)
+DATABASE_KEY_UNUSED = Entry(
+    "Sink `{sink}`: `{key}` has no effect in {mode} mode.",
+    "Remove `{key}`, or set `mode: update`.",
+)
+DATABASE_KEY_NOT_FOUND = Entry(
+    "Sink `{sink}`: column `{column}` of `key` not found.", "{hint} Existing columns: {columns}."
+)
+DATABASE_TABLE_NOT_FOUND = Entry(
+    "Sink `{sink}`: table {table} not found, and `create: never` is set.",
+    "Run `{statement}`, or remove `create: never`.",
+)
+DATABASE_TABLE_MISMATCH = Entry(
+    "Sink `{sink}`: table {table} does not match the rows: {differences}.", "{hint}"
+)
+DATABASE_LEDGER_FOREIGN = Entry(
+    "Sink `{sink}`: another query has written table {table}: {who}. This query has a new checkpoint and would "
+    "write all its rows in addition.",
+    "Continue with the checkpoint of that query. Or start over: empty the table and run `{statement}`. Or keep its "
+    "rows and write to the same table: set `other_writers: allow`.",
+)
+DATABASE_LEDGER_AHEAD = Entry(
+    "Sink `{sink}`: table {table} already contains batch {recorded} of this query, but the checkpoint continues "
+    "with batch {batch}. The checkpoint is older than the table.",
+    "Restore the newer checkpoint. Or run `{statement}`, after you have removed the rows of batch {batch} and later "
+    "from the table.",
+)
+
+DATABASE_SINK_INVALID = Entry("`hw.sinks.{function}`: {says}.", "Correct the arguments of the call.")
+
+# While a query runs.
+
+DATABASE_NO_QUERY = Entry(
+    "`hw.sinks.{function}` got a batch outside of a streaming query.",
+    "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Spark Connect is not supported.",
+)
+
+DATABASE_UNAVAILABLE = Entry(
+    "Sink `{sink}`: the database is unavailable: {says}.",
+    "Check `{address}` and that the server accepts connections, then restart. A batch is written completely or "
+    "not at all.",
+    retryable=True,
+)
+DATABASE_SUPERSEDED = Entry(
+    "Sink `{sink}`: the database rejected batch {batch} of this run (number {epoch}), because run {newer} of "
+    "the same query has taken over.",
+    "Stop this run. The newer run continues the query.",
+)
+DATABASE_KEY_REPEATED = Entry(
+    "Sink `{sink}`: a batch contains several rows with the same key ({key}), and no order decides between them.",
+    "Emit one row per key, for example with an aggregation, or add a column to `key`.",
+)
+DATABASE_KEY_NULL = Entry(
+    "Sink `{sink}`: a row has a null in `key` ({key}), and the unique index of the table does not treat nulls as "
+    "equal.",
+    "Filter out such rows, or replace nulls with `coalesce`. On PostgreSQL 15 or later, you can also recreate "
+    "the index with `NULLS NOT DISTINCT`.",
+)
+DATABASE_VALUE_REJECTED = Entry(
+    "Sink `{sink}`: column `{column}` contains {value}, which {database} cannot store.",
+    "Remove it in the table, or quarantine such rows with an expectation: `condition: {condition}`, "
+    "`on_violation: quarantine`.",
+)
+DATABASE_WRITE_FAILED = Entry(
+    "Sink `{sink}`: the database rejected a statement: {says}.",
+    "Fix the cause and restart. The batch was not written.",
+)
+
+ENTRIES = name_entries(globals())

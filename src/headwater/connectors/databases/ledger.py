@@ -1,0 +1,126 @@
+"""The ledger: which batch of which query is in a table, and which run may write the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headwater.connectors.databases import errors
+from headwater.connectors.databases.database import LEDGER, Rejected, Session, qualified
+
+_COLUMNS = (
+    "query_id varchar(64) NOT NULL, target varchar(600) NOT NULL, pipeline text NOT NULL, sink text NOT NULL, "
+    "batch_id bigint NOT NULL, epoch bigint NOT NULL, written_at timestamp with time zone NOT NULL, "
+    "PRIMARY KEY (query_id, target)"
+)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The row of one query and table."""
+
+    batch: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The rows about one table, for one query."""
+
+    schema: str
+    target: str
+    """What is written: the qualified table, or the name of a user's own ledger."""
+    query_id: str
+    locks_rows: str = ""
+
+    @property
+    def table(self) -> str:
+        return qualified((self.schema, LEDGER))
+
+    @property
+    def _own(self) -> tuple[str, str]:
+        return self.query_id, self.target
+
+    def create(self, session: Session) -> None:
+        """Create the ledger if the schema has none."""
+        session.run(f"CREATE TABLE IF NOT EXISTS {self.table} ({_COLUMNS})")
+
+    def read(self, session: Session, *, lock: bool = False) -> Recorded | None:
+        """The row of this query; `lock` keeps others from changing it until the end of the transaction."""
+        select = f"SELECT batch_id, epoch FROM {self.table} WHERE query_id = $1 AND target = $2"
+        rows = session.run(select + (self.locks_rows if lock else ""), *self._own)
+        return Recorded(*rows[0]) if rows else None
+
+    def others(self, session: Session) -> list[str]:
+        """Other queries with batches in the table, in words."""
+        rows = session.run(
+            f"SELECT pipeline, sink, batch_id FROM {self.table} "
+            "WHERE target = $1 AND query_id <> $2 AND batch_id >= 0 ORDER BY pipeline, sink",
+            self.target,
+            self.query_id,
+        )
+        return [_who(pipeline, sink, batch) for pipeline, sink, batch in rows]
+
+    def forget_statement(self, *, own: bool) -> str:
+        """The statement that makes the ledger forget this query, or all queries of the table."""
+        target = self.target.replace("'", "''")
+        query = f" AND query_id = '{self.query_id}'" if own else ""
+        return f"DELETE FROM {self.table} WHERE target = '{target}'{query};"
+
+    def claim(self, session: Session, pipeline: str, sink: str, epoch: int | None) -> Recorded:
+        """Let this run write the next batches; without a number, it gets the next one."""
+        found = self.read(session, lock=True)
+        if found is None:
+            session.run(
+                f"INSERT INTO {self.table} VALUES ($1, $2, $3, $4, -1, $5, CURRENT_TIMESTAMP)",
+                *self._own,
+                pipeline,
+                sink,
+                epoch or 1,
+            )
+            return Recorded(-1, epoch or 1)
+        mine = found.epoch + 1 if epoch is None else epoch
+        if found.epoch > mine:
+            raise Rejected(errors.DATABASE_SUPERSEDED, batch=found.batch + 1, epoch=mine, newer=found.epoch)
+        session.run(
+            f"UPDATE {self.table} SET epoch = $3, pipeline = $4, sink = $5 WHERE query_id = $1 AND target = $2",
+            *self._own,
+            mine,
+            pipeline,
+            sink,
+        )
+        return Recorded(found.batch, mine)
+
+    def has(self, session: Session, batch: int, epoch: int) -> bool:
+        """Whether a batch is recorded, inside the transaction that writes it; Rejected if this run must not."""
+        found = self.read(session, lock=True)
+        if found is None or found.epoch > epoch:
+            newer = found.epoch if found else "unknown (its row in the ledger was deleted)"
+            raise Rejected(errors.DATABASE_SUPERSEDED, batch=batch, epoch=epoch, newer=newer)
+        self.check_order(found, batch)
+        return found.batch == batch
+
+    def check_order(self, found: Recorded, batch: int) -> None:
+        """Rejected if a later batch is recorded: a batch is skipped only if it is the newest one."""
+        if found.batch > batch:
+            statement = self.forget_statement(own=True)
+            raise Rejected(
+                errors.DATABASE_LEDGER_AHEAD,
+                table=self.target,
+                recorded=found.batch,
+                batch=batch,
+                statement=statement,
+            )
+
+    def record(self, session: Session, batch: int) -> None:
+        """Record a batch, in the transaction that writes it."""
+        session.run(
+            f"UPDATE {self.table} SET batch_id = $3, written_at = CURRENT_TIMESTAMP "
+            "WHERE query_id = $1 AND target = $2",
+            *self._own,
+            batch,
+        )
+
+
+def _who(pipeline: str, sink: str, batch: int) -> str:
+    names = [f"pipeline `{pipeline}`"] * bool(pipeline) + [f"sink `{sink}`"] * bool(sink)
+    return f"{', '.join(names) or 'a query without a name'} (up to batch {batch})"

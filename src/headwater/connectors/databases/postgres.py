@@ -1,0 +1,305 @@
+"""PostgreSQL: executors copy their partitions into an unlogged table, from which the driver applies them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from headwater.connectors.databases import errors, postgres_task
+from headwater.connectors.databases.database import (
+    Column,
+    Database,
+    Field,
+    Rejected,
+    Session,
+    StagingLost,
+    Table,
+    Unavailable,
+    Unique,
+    qualified,
+)
+from headwater.connectors.databases.names import table_name
+from headwater.connectors.databases.options import PostgresSink
+from headwater.connectors.options import revealed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TYPES = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamp with time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
+_ALSO = {
+    "tinyint": {"integer", "bigint", "numeric"},
+    "smallint": {"integer", "bigint", "numeric"},
+    "int": {"bigint", "numeric"},
+    "bigint": {"numeric"},
+    "float": {"double precision"},
+    "string": {"character varying", "uuid", "json", "jsonb", "citext"},
+}
+"""Other types of an existing column that take every value, or reject what is not of their form."""
+_DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),(\d+)\)")
+_SCALAR_ARRAY = re.compile(r"array<(?!array|map|struct|binary)(.+)>")
+_LOST = ("08", "40", "53", "57P", "55P03", "25P03")
+"""SQLSTATEs, or how they begin, after which a repetition can succeed: connections, deadlocks, resources, shutdown."""
+_WITH_EQUAL_NULLS = 150000
+"""The server version since which a unique index can treat nulls as equal."""
+_UNDEFINED_TABLE, _NOT_A_CHARACTER, _NO_JSON_CHARACTER, _REPEATED = "42P01", "22021", "22P05", "21000"
+
+
+class PostgresSession:
+    """A connection in psycopg's form."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        # Placeholders are `$1`, so a `%` in a name means nothing.
+        self._cursor = psycopg.RawCursor(connection)
+
+    def run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        self._cursor.execute(sql.encode(), values or None)
+        return self._cursor.fetchall() if self._cursor.description else []
+
+    def transaction(self) -> Any:
+        return self._connection.transaction()
+
+
+@dataclass
+class CopiedRows:
+    """The rows of one batch in the staging table, by the numbers of the tasks that copied them."""
+
+    place: tuple[str, str]
+    tasks: Sequence[int]
+    rows: int
+
+    def relation(self, session: Session) -> str:
+        numbers = ", ".join(map(str, self.tasks)) or "NULL"
+        return f"(SELECT * FROM {qualified(self.place)} WHERE task IN ({numbers}))"
+
+    def clear(self, session: Session) -> None:
+        session.run(f"TRUNCATE {qualified(self.place)}")
+
+
+class Postgres(Database):
+    """A table of PostgreSQL."""
+
+    title = "PostgreSQL"
+    longest_name = 63
+    finds_repeats = True
+    locks_rows = " FOR UPDATE"
+
+    _staging = ""
+    """The staging table that exists, as far as known: it stays from batch to batch."""
+    nulls_equal = True
+    """The server can treat nulls as equal in a unique index; known once connected."""
+
+    @cached_property
+    def _login(self) -> tuple[str, dict[str, str], dict[str, bytes], int]:
+        """What a connection needs, as plain values for the executors."""
+        options = self.target.options
+        assert isinstance(options, PostgresSink)
+        keywords = {
+            "connect_timeout": "10",
+            "application_name": f"headwater {self.target.sink}"[:63],
+            # The server notices a dead client, and the client a dead server, within a minute.
+            "keepalives_idle": "30",
+            "tcp_user_timeout": "60000",
+        }
+        files: dict[str, bytes] = {}
+        if tls := options.tls:
+            named = {"sslrootcert": tls.ca, "sslcert": tls.certificate, "sslkey": tls.key}
+            files = {keyword: Path(file).read_bytes() for keyword, file in named.items() if file}
+            keywords["sslmode"] = tls.mode
+            if tls.key_password:
+                keywords["sslpassword"] = revealed(tls.key_password)
+            if not tls.ca and tls.mode == "verify-full":
+                keywords["sslrootcert"] = "system"
+        timeout = options.statement_timeout.milliseconds if options.statement_timeout else 0
+        return options.plain_url, keywords, files, timeout
+
+    @contextmanager
+    def connect(self) -> Iterator[PostgresSession]:
+        try:
+            with postgres_task.connected(*self._login) as connection:
+                self.nulls_equal = connection.info.server_version >= _WITH_EQUAL_NULLS
+                yield PostgresSession(connection)
+        except psycopg.Error as error:
+            raise self.trouble(error) from error
+
+    def locate(self, session: Session) -> tuple[str, str]:
+        schema, name = table_name(self.target.options.into)
+        found = session.run(
+            "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = to_regclass($1)",
+            qualified((schema, name)),
+        )
+        if found:
+            return found[0][0], found[0][1]
+        if schema:
+            return schema, name
+        ((current,),) = session.run("SELECT current_schema()")
+        return current, name
+
+    def describe(self, session: Session, table: tuple[str, str]) -> Table | None:
+        found = session.run("SELECT relkind FROM pg_class WHERE oid = to_regclass($1)", qualified(table))
+        if not found:
+            return None
+        kinds = {
+            b"v": "view",
+            b"m": "materialized view",
+            b"f": "foreign table",
+            "v": "view",
+            "m": "materialized view",
+        }
+        columns = session.run(
+            "SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = '', "
+            "attgenerated <> '' OR attidentity = 'a' FROM pg_attribute "
+            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            qualified(table),
+        )
+        uniques = session.run(
+            "SELECT array_agg(a.attname::text), "
+            "bool_and(coalesce((to_jsonb(i)->>'indnullsnotdistinct')::boolean, false)) "
+            "FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+            "WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid AND i.indimmediate "
+            "AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnatts = i.indnkeyatts GROUP BY i.indexrelid",
+            qualified(table),
+        )
+        return Table(
+            tuple(Column(*each) for each in columns),
+            tuple(Unique(frozenset(names), nulls_equal) for names, nulls_equal in uniques),
+            kinds.get(found[0][0], "table"),
+        )
+
+    def type_of(self, type_: str) -> str | None:
+        if _DECIMAL.fullmatch(type_):
+            return type_.replace("decimal", "numeric")
+        if Field("", type_).is_nested:
+            return "jsonb"
+        return _TYPES.get(type_)
+
+    def accepts(self, column: str, type_: str) -> bool:
+        if column == self.type_of(type_):
+            return True
+        decimal = _DECIMAL.fullmatch(type_)
+        if decimal:
+            return _takes_decimal(column, int(decimal[1]), int(decimal[2]))
+        if Field("", type_).is_nested:
+            array = _SCALAR_ARRAY.fullmatch(type_)
+            return column == "json" or bool(
+                array and column.endswith("[]") and self.accepts(column.removesuffix("[]"), array[1])
+            )
+        return column.partition("(")[0] in _ALSO.get(type_, ())
+
+    def value(self, source: str, field: Field, column: str) -> str:
+        # Without its length or scale: a cast would cut silently, where the INSERT reports a value that does not fit.
+        bare = re.sub(r"\(\d+(,\d+)?\)", "", column)
+        if bare.endswith("[]"):
+            item = bare.removesuffix("[]")
+            elements = f"jsonb_array_elements_text({source}::jsonb) WITH ORDINALITY e(v, n)"
+            items = f"SELECT e.v::{item} FROM {elements} ORDER BY n"
+            return f"CASE WHEN {source} IS NOT NULL THEN ARRAY({items}) END"
+        return f"{source}::{bare}"
+
+    def unique_clause(self, columns: str) -> str:
+        return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"
+
+    def claim(self, session: Session) -> None:
+        session.run("SELECT pg_advisory_xact_lock(hashtext('headwater_ledger'))")
+
+    def drop_staging(self, session: Session, table: tuple[str, str], prefix: str) -> None:
+        self._staging = ""
+        found = session.run(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = $1 AND starts_with(c.relname, $2) AND c.relkind = 'r'",
+            table[0],
+            prefix,
+        )
+        for (name,) in found:
+            try:
+                with session.transaction():
+                    session.run("SET LOCAL lock_timeout = '1s'")
+                    session.run(f"DROP TABLE IF EXISTS {qualified((table[0], name))}")
+            except psycopg.errors.LockNotAvailable:
+                # A paused task of a dead run still copies into it; the next start drops it.
+                continue
+
+    def stage(self, rows: DataFrame, place: tuple[str, str], name: str) -> CopiedRows:
+        from pyspark import cloudpickle
+
+        # The executors may not have Headwater.
+        cloudpickle.register_pickle_by_value(postgres_task)  # type: ignore[no-untyped-call]
+        staging = qualified((place[0], name))
+        columns = [f"c{number} {self._staged_type(each)}" for number, each in enumerate(self.target.fields)]
+        names = ["task", *(f"c{number}" for number in range(len(columns)))]
+        if self.target.options.delete_when is not None:
+            columns.append("deleted boolean")
+            names.append("deleted")
+        if self._staging != staging:
+            create = f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"
+            with self.connect() as session:
+                session.run(create)
+            self._staging = staging
+        copy = f"COPY {staging} ({', '.join(names)}) FROM STDIN (FORMAT BINARY)"
+        task = postgres_task.copying(*self._login, copy)
+        results = rows.mapInArrow(task, postgres_task.RESULT).collect()
+        for result in results:
+            if result.state is not None:
+                raise self._rejected(result.state, result.says, result.nul_column)
+        return CopiedRows(
+            (place[0], name), [each.task for each in results], sum(each.rows for each in results)
+        )
+
+    def _staged_type(self, field: Field) -> str:
+        return "text" if field.is_nested else self.type_of(field.type) or "text"
+
+    def trouble(self, error: Exception) -> Exception:
+        if not isinstance(error, psycopg.Error):
+            return error
+        says = (error.diag.message_primary or str(error)).strip()
+        return self._rejected(error.sqlstate or "", says, None)
+
+    def _rejected(self, state: str, says: str, nul_column: int | None) -> Exception:
+        says = " ".join(says.split()).rstrip(".")
+        if not state or state.startswith(_LOST):
+            return Unavailable(says)
+        if state == _UNDEFINED_TABLE and "headwater_staging_" in says:
+            self._staging = ""
+            return StagingLost(says)
+        if nul_column is not None or state in (_NOT_A_CHARACTER, _NO_JSON_CHARACTER):
+            nested = ", ".join(field.name for field in self.target.fields if field.is_nested)
+            name = self.target.fields[nul_column].name if nul_column is not None else nested
+            condition = f"NOT contains({name}, char(0))"
+            params = {
+                "column": name,
+                "value": "a NUL character",
+                "database": self.title,
+                "condition": condition,
+            }
+            return Rejected(errors.DATABASE_VALUE_REJECTED, **params)
+        if state == _REPEATED:
+            return Rejected(errors.DATABASE_KEY_REPEATED, key=", ".join(self.target.key))
+        return Rejected(errors.DATABASE_WRITE_FAILED, says=f"{says} (SQLSTATE {state})")
+
+
+def _takes_decimal(column: str, precision: int, scale: int) -> bool:
+    if column == "numeric":
+        return True
+    found = _DECIMAL.fullmatch(column)
+    return bool(found) and int(found[2]) >= scale and int(found[1]) - int(found[2]) >= precision - scale  # type: ignore[index]

@@ -1,0 +1,149 @@
+"""Exactly-once sinks for plain PySpark: functions for `foreachBatch`.
+
+    rows.writeStream.foreachBatch(hw.sinks.postgres(url=URL, into="totals", key=["customer"])).start()
+
+They also work on an existing checkpoint: the ledger begins with the next batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from headwater.connectors.contract import BatchContext
+from headwater.connectors.databases.connector import DUCKDB, POSTGRES, SQLITE, Kind
+from headwater.connectors.databases.database import Target
+from headwater.connectors.databases.errors import DATABASE_NO_QUERY, DATABASE_SINK_INVALID
+from headwater.connectors.databases.options import DatabaseSink
+from headwater.errors import PipelineError, UsageError
+from headwater.spec import Mode
+from headwater.values import Duration, Secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headwater.connectors.databases import writer as tables
+else:
+    from headwater.connectors.databases.connector import tables
+
+__all__ = ["duckdb", "exactly_once", "postgres", "sqlite"]
+
+_QUERY_ID = "sql.streaming.queryId"
+"""The local property in which Spark has the ID of the query, on the thread of a batch."""
+ModeName = Literal["append", "update", "complete"]
+ForBatch = Callable[["DataFrame", int], None]
+
+
+def postgres(
+    *,
+    url: str | Secret,
+    into: str,
+    key: str | Sequence[str] | None = None,
+    mode: ModeName | None = None,
+    delete_when: str | None = None,
+    create: Literal["if_missing", "never"] = "if_missing",
+    columns: Literal["match", "add"] = "match",
+    other_writers: Literal["fail", "allow"] = "fail",
+    tls: Mapping[str, str | Secret] | None = None,
+    statement_timeout: str | Duration | None = None,
+) -> ForBatch:
+    """A function that writes each batch to a table of PostgreSQL. Default mode: update with `key`, else append."""
+    return _sink(POSTGRES, locals())
+
+
+def sqlite(
+    *,
+    path: str,
+    into: str,
+    key: str | Sequence[str] | None = None,
+    mode: ModeName | None = None,
+    delete_when: str | None = None,
+    create: Literal["if_missing", "never"] = "if_missing",
+    columns: Literal["match", "add"] = "match",
+    other_writers: Literal["fail", "allow"] = "fail",
+) -> ForBatch:
+    """A function that writes each batch to a table of SQLite. Default mode: update with `key`, else append."""
+    return _sink(SQLITE, locals())
+
+
+def duckdb(
+    *,
+    path: str,
+    into: str,
+    key: str | Sequence[str] | None = None,
+    mode: ModeName | None = None,
+    delete_when: str | None = None,
+    create: Literal["if_missing", "never"] = "if_missing",
+    columns: Literal["match", "add"] = "match",
+    other_writers: Literal["fail", "allow"] = "fail",
+) -> ForBatch:
+    """A function that writes each batch to a table of DuckDB. Default mode: update with `key`, else append."""
+    return _sink(DUCKDB, locals())
+
+
+def exactly_once(
+    function: Callable[[DataFrame, int, str], Any], *, ledger: str | Secret, name: str | None = None
+) -> ForBatch:
+    """A function that passes batch, batch ID and token to yours, and skips batches that the ledger has.
+
+    `ledger` is the address of a PostgreSQL database or the path of a SQLite file, and `name` that of your function in
+    it. A crash after your function and before its batch is recorded calls it again with the same token.
+    """
+    name = name or function.__qualname__
+    on_server = isinstance(ledger, Secret) or ledger.startswith(("postgresql://", "postgres://"))
+    kind, place = (POSTGRES, {"url": ledger}) if on_server else (SQLITE, {"path": ledger})
+    options = _options("exactly_once", kind, {**place, "into": "headwater_ledger"})
+    ledgers: dict[str, tables.FunctionLedger] = {}
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        query_id = _query_id(batch, "exactly_once")
+        if query_id not in ledgers:
+            target = Target(name, "", Mode.APPEND, (), options)
+            ledgers[query_id] = tables.FunctionLedger(kind.database(target))
+        of_batch = BatchContext(name, query_id, batch_id, 0)
+        ledgers[query_id].run(batch, of_batch, name, lambda token: function(batch, batch_id, token))
+
+    return write
+
+
+def _sink(kind: Kind, keys: Mapping[str, Any]) -> ForBatch:
+    named = {key: value for key, value in keys.items() if key != "mode" and value is not None}
+    options = _options(kind.name, kind, named)
+    mode = Mode(keys["mode"] or ("update" if options.key else "append"))
+    writers: dict[str, tables.TableWriter] = {}
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        query_id = _query_id(batch, kind.name)
+        if query_id not in writers:
+            target = Target(options.into, "", mode, tables.fields_of(batch), options)
+            database = kind.database(target)
+            problems = list(database.problems())
+            if problems:
+                raise PipelineError.of(problems)
+            writers[query_id] = tables.TableWriter(database)
+        writers[query_id].write(batch, BatchContext("", query_id, batch_id, 0))
+
+    return write
+
+
+def _options(function: str, kind: Kind, keys: Mapping[str, Any]) -> DatabaseSink:
+    if isinstance(path := keys.get("path"), str):
+        keys = {**keys, "path": os.path.abspath(path)}
+    if isinstance(timeout := keys.get("statement_timeout"), str):
+        keys = {**keys, "statement_timeout": Duration.parse(timeout)}
+    try:
+        return kind.options.model_validate(keys)
+    except ValidationError as error:
+        first = error.errors()[0]
+        says = f"`{'.'.join(map(str, first['loc']))}`: {first['msg'].removeprefix('Value error, ')}"
+        raise UsageError(DATABASE_SINK_INVALID.at(None, function=function, says=says)) from None
+
+
+def _query_id(batch: DataFrame, function: str) -> str:
+    query_id = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if query_id is None:
+        raise UsageError(DATABASE_NO_QUERY.at(None, function=function))
+    return query_id

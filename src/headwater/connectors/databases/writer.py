@@ -1,0 +1,306 @@
+"""Writes batches into a table exactly once, on Spark.
+
+    claim      once per start: create the ledger, claim it for this run, create the table, drop dead staging
+    stage      one Spark job: the rows of the batch go into staging
+    apply      one transaction: ledger, table, ledger, staging
+
+If the database is unavailable, the step is repeated for a minute: each is correct after any of its predecessors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import DataFrame
+
+from headwater.connectors.contract import BatchContext
+from headwater.connectors.databases import errors
+from headwater.connectors.databases.database import (
+    LEDGER,
+    Database,
+    Field,
+    Rejected,
+    Session,
+    Staged,
+    StagingLost,
+    Table,
+    Unavailable,
+    qualified,
+)
+from headwater.connectors.databases.ledger import Ledger, Recorded
+from headwater.connectors.options import TIMES
+from headwater.errors import PipelineError, Problem, QueryFailedError
+from headwater.spec.schema import backticked
+
+T = TypeVar("T")
+PATIENCE = 60.0
+"""How long the steps of a batch are repeated while the database is unavailable, in seconds."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_STAGING = "headwater_staging_"
+
+
+def fields_of(rows: DataFrame) -> tuple[Field, ...]:
+    """The columns of a DataFrame."""
+    return tuple(Field(field.name, field.dataType.simpleString()) for field in rows.schema.fields)
+
+
+def wired(rows: DataFrame, database: Database) -> DataFrame:
+    """The rows as they go into staging: columns c0, c1, …, with nested values as JSON, and `deleted`."""
+    target = database.target
+    columns = [f"{_wire(field)} AS c{number}" for number, field in enumerate(target.fields)]
+    if target.options.delete_when is not None:
+        columns.append(f"coalesce({target.options.delete_when}, false) AS deleted")
+    return rows.selectExpr(*columns)
+
+
+def _wire(field: Field) -> str:
+    name = backticked(field.name)
+    if not field.is_nested:
+        return name
+    options = ", ".join(
+        f"'{key}', \"{value}\"" for key, value in {**TIMES, "ignoreNullFields": "false"}.items()
+    )
+    return f"to_json({name}, map({options}))"
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What this run knows of its table since it claimed it."""
+
+    ledger: Ledger
+    epoch: int
+    newest: int
+    """The newest batch in the table at that time."""
+    place: tuple[str, str]
+    table: Table
+    staging: str
+
+
+class Steps:
+    """Runs steps against one database, and repeats them while it is unavailable."""
+
+    def __init__(self, database: Database, *, patience: float = PATIENCE) -> None:
+        self._database = database
+        self._patience = patience
+
+    def _repeated(self, step: Callable[[], T], patience: float | None = None) -> T:
+        """Repeat a step while the database is unavailable, for some time."""
+        deadline = time.monotonic() + (self._patience if patience is None else patience)
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return self._translated(step)
+            except Unavailable as error:
+                if time.monotonic() + pause > deadline:
+                    raise QueryFailedError(unavailable(self._database, error)) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _translated(self, step: Callable[[], T]) -> T:
+        try:
+            return step()
+        except Exception as raised:
+            error = self._database.trouble(raised)
+            if isinstance(error, Rejected):
+                raise QueryFailedError(self._database.target.at(error.entry, **error.params)) from raised
+            if error is raised:
+                raise
+            raise error from raised
+
+
+class TableWriter(Steps):
+    """Writes the batches of one query; each start of the query has its own."""
+
+    _claimed: Claimed | None = None
+
+    def write(self, rows: DataFrame, batch: BatchContext) -> None:
+        """Write a batch, or nothing if the table has it. Epoch 0 is that of a query without a lock."""
+        # After a failure, nothing is assumed about the table.
+        claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch)), None
+        self._write(rows, batch, claimed)
+        self._claimed = claimed
+
+    def _write(self, rows: DataFrame, batch: BatchContext, claimed: Claimed) -> None:
+        if claimed.newest == batch.batch_id:
+            compute(rows)
+            return
+        wire = wired(rows, self._database)
+        staged: Staged | None = None
+
+        def step() -> None:
+            nonlocal staged
+            staged = staged or self._database.stage(wire, claimed.place, claimed.staging)
+            try:
+                self._apply(staged, claimed, batch.batch_id)
+            except StagingLost:
+                staged = None
+                raise
+
+        self._repeated(step)
+
+    def write_once(self, rows: DataFrame) -> None:
+        """Write rows that belong to no query: in one transaction, and without the ledger."""
+        database, target = self._database, self._database.target
+        prefix = f"{_STAGING}{_digest('batch run', target.pipeline, target.sink, target.options.into)}"
+        name, wire = f"{prefix}_{uuid.uuid4().hex[:8]}", wired(rows, database)
+
+        def created() -> tuple[tuple[str, str], Table]:
+            with database.connect() as session:
+                with session.transaction():
+                    database.claim(session)
+                    place = database.locate(session)
+                    table = self._created(session, place)
+                # What a batch run of this sink has left that was killed.
+                database.drop_staging(session, place, prefix)
+                return place, table
+
+        place, table = self._repeated(created)
+
+        def step() -> None:
+            staged = database.stage(wire, place, name)
+            with database.connect() as session:
+                with session.transaction():
+                    database.merge(session, place, table, staged)
+                database.drop_staging(session, place, name)
+
+        # After a lost answer to COMMIT, nothing says whether to repeat.
+        self._repeated(step, patience=0)
+
+    def _claim(self, batch: BatchContext) -> Claimed:
+        database, target = self._database, self._database.target
+        with database.connect() as session:
+            with session.transaction():
+                database.claim(session)
+                place = database.locate(session)
+                ledger = Ledger(place[0], qualified(place), batch.query_id, database.locks_rows)
+                ledger.create(session)
+                if problem := foreign_problem(database, ledger, session):
+                    raise PipelineError(problem)
+                found = ledger.claim(session, target.pipeline, target.sink, batch.epoch or None)
+                ledger.check_order(found, batch.batch_id)
+                table = self._created(session, place)
+            prefix = f"{_STAGING}{_digest(batch.query_id, ledger.target)}"
+            database.drop_staging(session, place, prefix)
+        return Claimed(ledger, found.epoch, found.batch, place, table, f"{prefix}_{found.epoch}")
+
+    def _created(self, session: Session, place: tuple[str, str]) -> Table:
+        found = self._database.describe(session, place)
+        problems = list(self._database.compare(place, found))
+        if problems:
+            raise PipelineError.of(problems)
+        return self._database.create(session, place, found)
+
+    def _apply(self, staged: Staged, claimed: Claimed, batch: int) -> None:
+        database, ledger = self._database, claimed.ledger
+        with database.connect() as session, session.transaction():
+            # An earlier attempt may have committed although its answer was lost.
+            if not ledger.has(session, batch, claimed.epoch):
+                database.merge(session, claimed.place, claimed.table, staged)
+                ledger.record(session, batch)
+            staged.clear(session)
+
+
+class FunctionLedger(Steps):
+    """Calls a user's function with each batch that the ledger does not have, and records the batch afterwards."""
+
+    _claimed: tuple[Ledger, Recorded] | None = None
+
+    def run(self, rows: DataFrame, batch: BatchContext, name: str, function: Callable[[str], None]) -> None:
+        """Call the function with the token of the batch, which is the same at each attempt."""
+        claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch, name)), None
+        ledger, found = claimed
+        if self._repeated(lambda: self._has(ledger, found, batch)):
+            compute(rows)
+        else:
+            function(f"{batch.query_id}-{batch.batch_id}")
+            self._repeated(lambda: self._record(ledger, found, batch))
+        self._claimed = claimed
+
+    def _claim(self, batch: BatchContext, name: str) -> tuple[Ledger, Recorded]:
+        database = self._database
+        with database.connect() as session, session.transaction():
+            database.claim(session)
+            ledger = Ledger(database.locate(session)[0], name, batch.query_id, database.locks_rows)
+            ledger.create(session)
+            if problem := foreign_problem(database, ledger, session):
+                raise PipelineError(problem)
+            found = ledger.claim(session, "", batch.query, batch.epoch or None)
+            ledger.check_order(found, batch.batch_id)
+            return ledger, found
+
+    def _has(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> bool:
+        with self._database.connect() as session, session.transaction():
+            return ledger.has(session, batch.batch_id, found.epoch)
+
+    def _record(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> None:
+        with self._database.connect() as session, session.transaction():
+            if not ledger.has(session, batch.batch_id, found.epoch):
+                ledger.record(session, batch.batch_id)
+
+
+def _digest(*parts: str) -> str:
+    """A short name that is the same for the same parts."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def compute(rows: DataFrame) -> None:
+    """Compute the rows of a batch that is not written: Spark commits the state of a computed batch only."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def unavailable(database: Database, error: Unavailable) -> Problem:
+    """The problem of a database that cannot be used now."""
+    target = database.target
+    return target.at(errors.DATABASE_UNAVAILABLE, says=str(error), address=target.options.address)
+
+
+def foreign_problem(database: Database, ledger: Ledger, session: Session) -> Problem | None:
+    """A problem if other queries have written the table, and this one has not."""
+    target = database.target
+    if target.options.other_writers == "allow" or ledger.read(session) is not None:
+        return None
+    others = ledger.others(session)
+    if not others:
+        return None
+    params = {"table": ledger.target, "who": "; ".join(others)}
+    return target.at(errors.DATABASE_LEDGER_FOREIGN, **params, statement=ledger.forget_statement(own=False))
+
+
+def table_problems(database: Database) -> Iterator[Problem]:
+    """Problems with the table before a start."""
+    with database.connect() as session:
+        place = database.locate(session)
+        yield from database.compare(place, database.describe(session, place))
+
+
+def ledger_problems(database: Database, query_id: str | None, planned: int | None) -> Iterator[Problem]:
+    """Problems with the ledger before a start; `planned` is the newest batch of the checkpoint."""
+    with database.connect() as session:
+        place = database.locate(session)
+        if database.describe(session, (place[0], LEDGER)) is None:
+            return
+        ledger = Ledger(place[0], qualified(place), query_id or "")
+        if problem := foreign_problem(database, ledger, session):
+            yield problem
+        found = ledger.read(session)
+        if found and planned is not None:
+            try:
+                ledger.check_order(found, planned)
+            except Rejected as error:
+                yield database.target.at(error.entry, **error.params)
+
+
+def reachable_problems(database: Database) -> Iterator[Problem]:
+    """A problem if the database cannot be used now."""
+    try:
+        with database.connect():
+            return
+    except Unavailable as error:
+        yield unavailable(database, error)
+    except Rejected as error:
+        yield database.target.at(error.entry, **error.params)

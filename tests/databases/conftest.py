@@ -1,0 +1,211 @@
+"""One real PostgreSQL server and one Spark JVM for all tests of a process, and every database behind one interface."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.connectors.contract import BatchContext
+from headwater.connectors.databases import connector
+from headwater.connectors.databases.connector import Kind
+from headwater.connectors.databases.database import Database, Target
+from headwater.connectors.databases.writer import TableWriter, fields_of
+from headwater.dev import PostgresServer
+from headwater.spec import Mode
+from tests.jvm import shared_context
+
+PASSWORD = "canary-8842"
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """The server of the process; a test that kills it starts it again."""
+    folder = Path(tempfile.mkdtemp(prefix="headwater-postgres-"))
+    try:
+        with PostgresServer(folder, password=PASSWORD, settings={"fsync": "off"}) as running:
+            yield running
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
+    """The process's Spark context, on two cores."""
+    more = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
+    with shared_context(tmp_path_factory.mktemp("jvm"), lambda line: None, **more) as context:
+        yield context
+
+
+@pytest.fixture
+def spark(context: SparkContext) -> SparkSession:
+    """A session of its own for one test."""
+    return SparkSession(context).newSession()
+
+
+@dataclass
+class Store:
+    """A database for one test."""
+
+    kind: Kind
+    keys: Mapping[str, Any]
+    """The keys of a sink that say where it is."""
+    schema: str = ""
+
+    def into(self, table: str) -> str:
+        """The table in `into`."""
+        return f"{self.schema}.{table}" if self.schema else table
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and commit; returns its rows."""
+        raise NotImplementedError
+
+    def rows(self, table: str, columns: str = "*") -> Counter[tuple[Any, ...]]:
+        """The rows of a table, as a multiset."""
+        return Counter(self.run(f"SELECT {columns} FROM {self.into(table)}"))
+
+    def ledger(self) -> list[tuple[Any, ...]]:
+        """Batch and run of each row of the ledger."""
+        return self.run(f"SELECT batch_id, epoch FROM {self.into('headwater_ledger')} ORDER BY 1, 2")
+
+    text = "text"
+    """The type of a column for texts."""
+
+    def values(self, rows: DataFrame, table: str) -> Counter[tuple[Any, ...]]:
+        """The rows of a table as Python values of Spark's types."""
+        return self.rows(table, ", ".join(f'"{name}"' for name in rows.columns))
+
+    def staged(self) -> int:
+        """How many rows are in staging."""
+        return 0
+
+    def lost(self) -> Exception:
+        """The driver's error for a lost connection."""
+        raise NotImplementedError
+
+    def database(self, rows: DataFrame, table: str, mode: str = "append", **keys: Any) -> Database:
+        """The driver for rows and a table."""
+        options = self.kind.options.model_validate({**self.keys, "into": self.into(table), **keys})
+        return self.kind.database(Target("out", "shop", Mode(mode), fields_of(rows), options))
+
+    def writer(self, rows: DataFrame, table: str, mode: str = "append", **keys: Any) -> TableWriter:
+        """What a query has after a start."""
+        return TableWriter(self.database(rows, table, mode, **keys), patience=5)
+
+    def write(
+        self, rows: DataFrame, table: str, mode: str = "append", batch: int = 0, query: str = "q", **keys: Any
+    ) -> None:
+        """Write one batch of a query in run 1."""
+        self.writer(rows, table, mode, **keys).write(rows, a_batch(batch, query=query))
+
+
+def a_batch(number: int, epoch: int = 1, query: str = "q") -> BatchContext:
+    return BatchContext("out", query, number, epoch)
+
+
+class PostgresStore(Store):
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.keys["url"], autocommit=True) as connection:
+            cursor = psycopg.RawCursor(connection)
+            cursor.execute(sql.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def staged(self) -> int:
+        tables = self.run(
+            "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relkind = 'r' "
+            "AND relnamespace = to_regnamespace($1)",
+            [self.schema],
+        )
+        return sum(self.run(f'SELECT count(*) FROM {self.schema}."{name}"')[0][0] for (name,) in tables)
+
+    def lost(self) -> Exception:
+        return psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+@pytest.fixture
+def postgres(server: PostgresServer) -> PostgresStore:
+    """A schema of its own for one test."""
+    store = PostgresStore(connector.POSTGRES, {"url": server.url}, f"test_{next(_NUMBERS)}")
+    store.run(f"CREATE SCHEMA {store.schema}")
+    return store
+
+
+class SqliteStore(Store):
+    text = "text"
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.keys["path"], isolation_level=None)) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def values(self, rows: DataFrame, table: str) -> Counter[tuple[Any, ...]]:
+        """The texts and numbers in which SQLite keeps some types, as Python values."""
+        read: dict[str, Callable[[Any], Any]] = {
+            "boolean": bool,
+            "date": date.fromisoformat,
+            "timestamp": datetime.fromisoformat,
+            "timestamp_ntz": datetime.fromisoformat,
+        }
+        types = [field.dataType.simpleString() for field in rows.schema.fields]
+        readers = [Decimal if type_.startswith("decimal") else read.get(type_, _same) for type_ in types]
+        return Counter(
+            tuple(
+                None if value is None else reader(value) for reader, value in zip(readers, row, strict=True)
+            )
+            for row in super().values(rows, table).elements()
+        )
+
+    def lost(self) -> Exception:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
+        return error
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class DuckdbStore(Store):
+    text = "varchar"
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with duckdb.connect(self.keys["path"]) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            return connection.execute(sql, values).fetchall()
+
+    def lost(self) -> Exception:
+        return duckdb.IOException("could not write")
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> SqliteStore:
+    (tmp_path / "files").mkdir()
+    return SqliteStore(connector.SQLITE, {"path": str(tmp_path / "files" / "shop.db")})
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> DuckdbStore:
+    (tmp_path / "files").mkdir()
+    return DuckdbStore(connector.DUCKDB, {"path": str(tmp_path / "files" / "shop.duckdb")})
+
+
+@pytest.fixture(params=["postgres", "sqlite", "duck"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Every database, one after another."""
+    found: Store = request.getfixturevalue(request.param)
+    return found

@@ -1,0 +1,110 @@
+"""The sinks in plain PySpark: a checkpoint, `foreachBatch`, and no pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import headwater as hw
+from headwater.errors import UsageError
+from tests.databases.conftest import PostgresStore, SqliteStore
+from tests.pipelines import feed
+
+
+def orders(spark: SparkSession, folder: Path) -> DataFrame:
+    reader = spark.readStream.schema("id int, customer string").option("maxFilesPerTrigger", 1)
+    return reader.json(str(folder / "in"))
+
+
+def run(rows: DataFrame, folder: Path, function: Any, mode: str = "append") -> None:
+    writer = rows.writeStream.foreachBatch(function).outputMode(mode).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
+
+
+def lose_commit(folder: Path, batch: int) -> None:
+    """What a crash between the sink's commit and Spark's leaves."""
+    for name in (str(batch), f".{batch}.crc"):
+        (folder / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+
+
+@pytest.mark.feature("L3")
+def test_an_upsert_from_plain_pyspark(spark: SparkSession, postgres: PostgresStore, tmp_path: Path) -> None:
+    for number, customer in enumerate("aba"):
+        feed(tmp_path / "in", str(number), [{"id": number, "customer": customer}], at=1_700_000_000 + number)
+    totals = orders(spark, tmp_path).groupBy("customer").count()
+    into = postgres.into("totals")
+
+    def sink() -> Any:
+        return hw.sinks.postgres(url=postgres.keys["url"], into=into, key=["customer"])
+
+    run(totals, tmp_path, sink(), "update")
+    assert postgres.rows("totals") == Counter([("a", 2), ("b", 1)])
+    lose_commit(tmp_path, 2)
+    postgres.run(f"UPDATE {into} SET count = 100")
+    feed(tmp_path / "in", "9", [{"id": 9, "customer": "b"}])
+    run(totals, tmp_path, sink(), "update")
+    # The batch that Spark replayed has changed nothing.
+    assert postgres.rows("totals") == Counter([("a", 100), ("b", 2)])
+    assert postgres.ledger() == [(3, 2)]
+
+
+@pytest.mark.feature("L3", part="an existing checkpoint")
+def test_an_existing_checkpoint(spark: SparkSession, postgres: PostgresStore, tmp_path: Path) -> None:
+    feed(tmp_path / "in", "0", [{"id": 0, "customer": "a"}])
+    run(orders(spark, tmp_path), tmp_path, lambda batch, batch_id: batch.count())
+    feed(tmp_path / "in", "1", [{"id": 1, "customer": "b"}])
+    run(
+        orders(spark, tmp_path),
+        tmp_path,
+        hw.sinks.postgres(url=postgres.keys["url"], into=postgres.into("t")),
+    )
+    assert postgres.rows("t") == Counter([(1, "b")])
+    # A new checkpoint would write all rows again.
+    with pytest.raises(StreamingQueryException, match="HW-DATABASE-LEDGER-FOREIGN"):
+        run(orders(spark, tmp_path), tmp_path / "new", _of(tmp_path, postgres))
+    assert postgres.rows("t") == Counter([(1, "b")])
+
+
+def _of(folder: Path, postgres: PostgresStore) -> Any:
+    return hw.sinks.postgres(url=postgres.keys["url"], into=postgres.into("t"))
+
+
+@pytest.mark.feature("D8.3", part="a function that gets a token, with a ledger")
+@pytest.mark.parametrize("on_server", [True, False])
+def test_a_function_is_called_once_for_each_batch(
+    spark: SparkSession, postgres: PostgresStore, sqlite: SqliteStore, tmp_path: Path, on_server: bool
+) -> None:
+    ledger = postgres.keys["url"] if on_server else sqlite.keys["path"]
+    name = f"store {tmp_path.name}"
+    calls: list[tuple[int, int, str]] = []
+
+    def store(batch: DataFrame, batch_id: int, token: str) -> None:
+        calls.append((batch_id, batch.count(), token))
+        if len(calls) == 2:
+            raise ValueError("the store is down")
+
+    for number in range(2):
+        feed(tmp_path / "in", str(number), [{"id": number, "customer": "a"}], at=1_700_000_000 + number)
+    rows = orders(spark, tmp_path).groupBy("customer").count()
+    with pytest.raises(StreamingQueryException, match="the store is down"):
+        run(rows, tmp_path, hw.sinks.exactly_once(store, ledger=ledger, name=name), "update")
+    function = hw.sinks.exactly_once(store, ledger=ledger, name=name)
+    # The same function, as in a notebook, and one of a new process.
+    for each in (function, function, hw.sinks.exactly_once(store, ledger=ledger, name=name)):
+        run(rows, tmp_path, each, "update")
+        lose_commit(tmp_path, 1)
+    assert [(batch, count) for batch, count, _ in calls] == [(0, 1), (1, 1), (1, 1)]
+    assert len({token for _, _, token in calls}) == 2
+    assert calls[1] == calls[2]
+
+
+def test_wrong_arguments_and_calls(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`url`: expected postgresql://"):
+        hw.sinks.postgres(url="jdbc:postgresql://localhost/shop", into="t")
+    with pytest.raises(UsageError, match="outside of a streaming query"):
+        hw.sinks.sqlite(path=str(tmp_path / "x.db"), into="t")(spark.range(1), 0)

@@ -1,0 +1,292 @@
+"""What only PostgreSQL has: its types, its server's crashes, its locks, and loading by several tasks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.connectors.databases.postgres import Postgres
+from headwater.connectors.databases.writer import TableWriter, reachable_problems, table_problems
+from headwater.dev import PostgresServer
+from headwater.errors import QueryFailedError
+from tests.databases.conftest import PASSWORD, PostgresStore, a_batch
+from tests.databases.test_conformance import problem_of, totals
+
+NATIVE = """
+CREATE TABLE {table} (
+    id bigint PRIMARY KEY, code varchar(3), who uuid, tags text[], sizes double precision[], extra json,
+    price numeric(12, 4), made timestamptz DEFAULT now(), label text GENERATED ALWAYS AS (code || '!') STORED
+)
+"""
+
+
+def test_existing_columns_of_native_types(spark: SparkSession, postgres: PostgresStore) -> None:
+    postgres.run(NATIVE.format(table=postgres.into("t")))
+    rows = spark.sql(
+        "SELECT 1 AS id, 'abc' AS code, '00000000-0000-0000-0000-000000000001' AS who, array('a\"', null, '') AS tags, "
+        "array(1.5D, double('NaN'), null) AS sizes, named_struct('x', 1) AS extra, 1.25BD AS price "
+        "UNION ALL SELECT 2, null, null, array(), null, null, null"
+    )
+    postgres.write(rows, "t", "update", key="id")
+    found = postgres.run(
+        "SELECT id, code, who, tags, sizes::text, extra->>'x', price::text, label, made IS NOT NULL "
+        f"FROM {postgres.into('t')} ORDER BY id"
+    )
+    assert found == [
+        (1, "abc", UUID(int=1), ['a"', None, ""], "{1.5,NaN,NULL}", "1", "1.2500", "abc!", True),
+        (2, None, None, [], None, None, None, None, True),
+    ]
+
+
+def test_a_value_that_does_not_fit_is_never_cut(spark: SparkSession, postgres: PostgresStore) -> None:
+    postgres.run(f"CREATE TABLE {postgres.into('t')} (code varchar(3))")
+    with pytest.raises(QueryFailedError) as error:
+        postgres.write(spark.sql("SELECT 'abcd' AS code"), "t")
+    problem = problem_of(error)
+    assert problem.code == "HW-DATABASE-WRITE-FAILED"
+    assert problem.params["says"] == "value too long for type character varying(3) (SQLSTATE 22001)"
+    assert postgres.rows("t") == Counter()
+
+
+@pytest.mark.parametrize(
+    ("column", "spark_type", "accepted"),
+    [
+        ("numeric", "decimal(38,18)", True),
+        ("numeric(12,2)", "decimal(10,2)", True),
+        ("numeric(10,2)", "decimal(10,3)", False),
+        ("numeric(10,3)", "decimal(10,2)", False),
+        ("integer", "bigint", False),
+        ("bigint", "int", True),
+        ("real", "double", False),
+        ("text[]", "array<string>", True),
+        ("bytea[]", "array<binary>", False),
+        ("text[]", "array<array<string>>", False),
+        ("timestamp without time zone", "timestamp", False),
+        ("timestamp with time zone", "timestamp_ntz", False),
+        ("character varying(10)", "string", True),
+        ("character(3)", "string", False),
+    ],
+)
+def test_which_columns_take_which_types(column: str, spark_type: str, accepted: bool) -> None:
+    assert Postgres.__new__(Postgres).accepts(column, spark_type) is accepted
+
+
+def test_a_view_is_refused(spark: SparkSession, postgres: PostgresStore) -> None:
+    postgres.run(f"CREATE VIEW {postgres.into('t')} AS SELECT text 'a' AS name, bigint '1' AS total")
+    (problem,) = table_problems(postgres.database(totals(spark), "t"))
+    assert problem.params["differences"] == "it is a view"
+
+
+def test_nul_in_a_text_is_refused_by_column(spark: SparkSession, postgres: PostgresStore) -> None:
+    rows = spark.sql("SELECT id, IF(id = 700, concat('a', char(0)), 'b') AS note FROM range(1000)")
+    with pytest.raises(QueryFailedError) as error:
+        postgres.write(rows, "t")
+    problem = problem_of(error)
+    assert (problem.code, problem.params["column"], problem.params["value"]) == (
+        "HW-DATABASE-VALUE-REJECTED",
+        "note",
+        "a NUL character",
+    )
+    nested = spark.sql("SELECT array(concat('a', char(0))) AS notes")
+    with pytest.raises(QueryFailedError) as error:
+        postgres.write(nested, "n", query="nested")
+    assert problem_of(error).params["column"] == "notes"
+    kept = rows.where(str(problem.params["condition"]))
+    postgres.write(kept, "t")
+    assert postgres.rows("t", "count(*)") == Counter([(999,)])
+
+
+def test_a_null_key_where_nulls_differ(spark: SparkSession, postgres: PostgresStore) -> None:
+    postgres.run(f"CREATE TABLE {postgres.into('t')} (name text UNIQUE, total bigint)")
+    with pytest.raises(QueryFailedError) as error:
+        postgres.write(totals(spark, ("a", 1), (None, 2)), "t", "update", key="name")
+    assert problem_of(error).code == "HW-DATABASE-KEY-NULL"
+    # A table that Headwater creates treats them as equal.
+    keys: dict[str, Any] = {"mode": "update", "key": "name", "delete_when": "total = 0"}
+    writer = postgres.writer(totals(spark), "own", **keys)
+    for number, total in enumerate((2, 3)):
+        writer.write(totals(spark, (None, total)), a_batch(number))
+    assert postgres.rows("own") == Counter([(None, 3)])
+    writer.write(totals(spark, (None, 0)), a_batch(2))
+    assert postgres.rows("own") == Counter()
+
+
+def test_rows_of_failed_and_repeated_tasks_do_not_count(
+    spark: SparkSession, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark can run a task twice, and both copies commit; the job returns the number of one."""
+    stage = Postgres.stage
+
+    def twice(self: Postgres, rows: Any, *place: Any) -> Any:
+        stage(self, rows, *place)
+        return stage(self, rows, *place)
+
+    monkeypatch.setattr(Postgres, "stage", twice)
+    rows = spark.range(0, 100, 1, 4).selectExpr("id")
+    postgres.write(rows, "t")
+    assert postgres.rows("t") == Counter((n,) for n in range(100))
+    assert postgres.staged() == 0
+
+
+def test_a_server_that_crashes_after_the_staging(
+    spark: SparkSession, postgres: PostgresStore, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The crash empties the staging, which is not logged; the batch is loaded again."""
+    rows, attempts = totals(spark, ("a", 1), ("b", 2)), []
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    postgres.run("CHECKPOINT")
+    apply = TableWriter._apply
+
+    def after_a_crash(self: TableWriter, *given: Any) -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            server.kill()
+            server.start()
+        apply(self, *given)
+
+    monkeypatch.setattr(TableWriter, "_apply", after_a_crash)
+    writer.write(rows, a_batch(1))
+    assert len(attempts) == 2
+    assert postgres.rows("t") == Counter({("a", 1): 2, ("b", 2): 2})
+
+
+def test_a_server_that_is_gone(spark: SparkSession, postgres: PostgresStore, server: PostgresServer) -> None:
+    rows = totals(spark, ("a", 1))
+    database = postgres.database(rows, "t")
+    server.stop()
+    try:
+        (problem,) = reachable_problems(database)
+        assert problem.code == "HW-DATABASE-UNAVAILABLE"
+        assert problem.entry.retryable
+        assert PASSWORD not in str(problem)
+        timer = threading.Timer(0.5, server.start)
+        timer.start()
+        TableWriter(database, patience=30).write(rows, a_batch(0))
+        timer.join()
+    finally:
+        server.start()
+    assert postgres.rows("t") == Counter([("a", 1)])
+
+
+def test_tls_that_the_server_does_not_have(spark: SparkSession, postgres: PostgresStore) -> None:
+    database = postgres.database(totals(spark), "t", tls={"mode": "require"})
+    (problem,) = reachable_problems(database)
+    assert problem.code == "HW-DATABASE-UNAVAILABLE"
+    assert "server does not support SSL, but SSL was required" in str(problem.params["says"])
+
+
+def test_connections_that_are_cut(spark: SparkSession, postgres: PostgresStore) -> None:
+    rows = spark.range(0, 20_000, 1, 4).selectExpr("id", "repeat('x', 100) AS x")
+    cut: list[int] = []
+
+    def cut_some() -> None:
+        with psycopg.connect(postgres.keys["url"], autocommit=True) as connection:
+            while len(cut) < 3:
+                found = connection.execute(
+                    "SELECT pid FROM pg_stat_activity "
+                    "WHERE CASE WHEN application_name = 'headwater out' THEN pg_terminate_backend(pid) END"
+                ).fetchall()
+                cut.extend(pid for (pid,) in found)
+                time.sleep(0.01)
+
+    cutter = threading.Thread(target=cut_some)
+    cutter.start()
+    writer = postgres.writer(rows, "t")
+    for number in range(3):
+        writer.write(rows, a_batch(number))
+    cutter.join()
+    assert postgres.rows("t", "count(*), count(DISTINCT id)") == Counter([(60_000, 20_000)])
+    assert postgres.ledger() == [(2, 1)]
+
+
+@contextmanager
+def locked(postgres: PostgresStore, table: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(postgres.keys["url"]) as connection:
+        connection.execute(f"LOCK TABLE {postgres.into(table)} IN ACCESS EXCLUSIVE MODE".encode())
+        yield connection
+
+
+def test_a_locked_table_delays_a_batch(spark: SparkSession, postgres: PostgresStore) -> None:
+    rows = totals(spark, ("a", 1))
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    with locked(postgres, "t") as connection:
+        timer = threading.Timer(1.0, connection.rollback)
+        timer.start()
+        began = time.monotonic()
+        writer.write(rows, a_batch(1))
+        assert time.monotonic() - began > 0.9
+    limited = postgres.writer(rows, "t", statement_timeout="200 ms")
+    with locked(postgres, "t"), pytest.raises(QueryFailedError) as error:
+        limited.write(rows, a_batch(2))
+    assert "canceling statement due to statement timeout" in str(problem_of(error))
+    assert postgres.rows("t") == Counter({("a", 1): 2})
+
+
+def test_staging_of_dead_runs_is_removed(spark: SparkSession, postgres: PostgresStore) -> None:
+    rows = totals(spark, ("a", 1))
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    claimed = writer._claimed
+    assert claimed is not None
+    database = postgres.database(rows, "t")
+    database.stage(rows.selectExpr("name c0", "total c1"), claimed.place, claimed.staging)
+    assert postgres.staged() == 1
+    postgres.writer(rows, "t").write(rows, a_batch(1, epoch=2))
+    tables = postgres.run(
+        "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relnamespace = to_regnamespace($1)",
+        [postgres.schema],
+    )
+    assert [name.rpartition("_")[2] for (name,) in tables] == ["2"]
+
+
+def test_a_reader_sees_the_old_or_the_new_result(spark: SparkSession, postgres: PostgresStore) -> None:
+    def version(number: int) -> Any:
+        return spark.range(2_000).selectExpr("id", f"{number} AS version")
+
+    writer = postgres.writer(version(0), "t", "complete")
+    writer.write(version(0), a_batch(0))
+    seen, over = list[tuple[Any, ...]](), threading.Event()
+
+    def read() -> None:
+        with psycopg.connect(postgres.keys["url"], autocommit=True) as connection:
+            while not over.is_set():
+                select = f"SELECT count(*), min(version), max(version) FROM {postgres.into('t')}"
+                seen.extend(connection.execute(select.encode()).fetchall())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(1, 6):
+            writer.write(version(number), a_batch(number))
+    finally:
+        over.set()
+        reader.join()
+    assert {count for count, _, _ in seen} == {2_000}
+    assert all(least == most for _, least, most in seen)
+    assert len({least for _, least, _ in seen}) > 2
+
+
+def test_a_staging_table_that_was_dropped_is_created_again(
+    spark: SparkSession, postgres: PostgresStore
+) -> None:
+    rows = totals(spark, ("a", 1))
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    (name,) = postgres.run(
+        "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relnamespace = to_regnamespace($1)",
+        [postgres.schema],
+    )
+    postgres.run(f'DROP TABLE {postgres.schema}."{name[0]}"')
+    writer.write(rows, a_batch(1))
+    assert postgres.rows("t") == Counter({("a", 1): 2})

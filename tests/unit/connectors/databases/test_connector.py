@@ -1,0 +1,116 @@
+"""What a declaration of a database sink says, without Spark and without a database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from headwater.connectors.databases.connector import (
+    POSTGRES,
+    CarriedProblem,
+    DatabaseWriter,
+    carried_problem,
+)
+from headwater.connectors.databases.errors import DATABASE_SUPERSEDED
+from headwater.connectors.databases.names import quoted, table_name
+from headwater.connectors.databases.options import PostgresSink
+from headwater.connectors.databases.postgres import Postgres
+from headwater.connectors.databases.sqlite import affinity
+from headwater.engine.pipeline_file import load
+from headwater.errors import PipelineError
+from headwater.values import Secret
+from headwater.values.secrets import scrub
+
+PIPELINE = """
+name: shop
+sources: {{orders: {{connector: files, path: in, format: json, schema: {{id: int}}}}}}
+sinks: {{orders: {{reads: orders, connector: postgres, {keys}}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("into", "parts"),
+    [
+        ("orders", ("", "orders")),
+        ("shop.orders", ("shop", "orders")),
+        ('"a.b"', ("", "a.b")),
+        ('"s.s"."t""q"', ("s.s", 't"q')),
+        ("a b.c d", ("a b", "c d")),
+    ],
+)
+def test_a_table_has_a_schema_or_none(into: str, parts: tuple[str, str]) -> None:
+    assert table_name(into) == parts
+
+
+@pytest.mark.parametrize("into", ["", ".", "a.", ".a", "a.b.c", '""', 'a"b', '"a'])
+def test_other_texts_are_no_table(into: str) -> None:
+    with pytest.raises(ValueError, match="is not a table"):
+        table_name(into)
+
+
+def test_names_are_quoted() -> None:
+    assert quoted('a"b') == '"a""b"'
+
+
+def test_a_url_is_checked_and_never_shown() -> None:
+    with pytest.raises(ValidationError, match="expected postgresql://"):
+        PostgresSink(url="jdbc:postgresql://localhost/shop", into="t")
+    options = PostgresSink(url="postgresql://ada:canary-77@db:5432/shop", into="t")
+    assert "canary-77" not in options.address
+    assert options.plain_url == "postgresql://ada:canary-77@db:5432/shop"
+    assert "canary-77" not in scrub("could not connect to postgresql://ada:canary-77@db:5432/shop")
+    (place,) = DatabaseWriter(POSTGRES).places(options)
+    assert "canary-77" not in place
+    secret = PostgresSink(url=Secret("${secret:SHOP_URL}"), into="t")
+    assert [path for path, _ in secret.secrets()] == [("url",)]
+
+
+def test_a_missing_package_is_named_with_the_command() -> None:
+    kind = replace(POSTGRES, packages=("no_such_package",))
+    problem = kind.missing("orders", None)
+    assert problem is not None
+    assert problem.code == "HW-DATABASE-DRIVER-MISSING"
+    assert "pip install 'headwater[postgres]'" in problem.hint
+
+
+def test_an_invalid_table_is_reported_at_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yml"
+    file.write_text(PIPELINE.format(keys='url: "postgresql://db/shop", into: a.b.c'), encoding="utf-8")
+    with pytest.raises(PipelineError) as error:
+        load(file)
+    assert "`a.b.c` is not a table" in str(error.value)
+
+
+def test_a_problem_survives_the_way_through_sparks_text() -> None:
+    problem = DATABASE_SUPERSEDED.at(None, sink='a "sink"\n', batch=3, epoch=1, newer=2)
+    text = f"py4j said:\n{CarriedProblem(problem)}\n\tat java.lang.Thread"
+    carried = carried_problem(text, None)
+    assert carried is not None
+    assert (carried.message, carried.hint) == (problem.message, problem.hint)
+    assert carried_problem("another failure", None) is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"),
+    [
+        ("INTEGER", "INTEGER"),
+        ("bigint", "INTEGER"),
+        ("varchar(20)", "TEXT"),
+        ("", "BLOB"),
+        ("double precision", "REAL"),
+        ("decimal(10,2)", "NUMERIC"),
+    ],
+)
+def test_affinities_of_sqlite(declared: str, found: str) -> None:
+    assert affinity(declared) == found
+
+
+def test_casts_never_cut() -> None:
+    driver = Postgres.__new__(Postgres)
+    field = type("F", (), {})()
+    assert driver.value("s.c0", field, "character varying(3)") == "s.c0::character varying"
+    assert driver.value("s.c0", field, "numeric(10,2)") == "s.c0::numeric"
+    assert driver.value("s.c0", field, "timestamp with time zone") == "s.c0::timestamp with time zone"
