@@ -23,8 +23,9 @@ from tests.pipelines import feed, run_until_idle, write
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "class_archive"
 # The second compiler and a collector with many threads pay off only in a longer life.
 PLAIN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# For drivers: room for new objects and for classes from the start spares the collector half of its work.
-ROOM = "-Xmn300m -XX:MetaspaceSize=256m"
+# For drivers: room for new objects and for classes from the start spares the collector half of its work. With only the
+# first compiler, Java reserves 48 MB for compiled code. A hundred queries fill it, and the error of Java stops Spark.
+ROOM = "-Xmn300m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=240m"
 # A query that has nothing to do looks for rows every 10 ms; the others need the two cores more.
 PATIENT = {"spark.sql.streaming.pollingDelay": "100ms"}
 DUMP_SECONDS = 300.0

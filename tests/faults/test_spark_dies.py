@@ -1,4 +1,4 @@
-"""Spark's process is killed under two pipelines: both continue in a new one, and each row is there once."""
+"""Spark's process is killed, or Spark is stopped in it: queries continue in a new one, and each row is there once."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ tables:
 sinks:
   copied: {{reads: rows, connector: files, path: out, format: json}}
   counted: {{reads: counted, connector: noop, mode: update}}
+"""
+STOPS = """
+sinks:
+  copied: {reads: rows, connector: files, path: out, format: json}
+  stops: {reads: rows, connector: foreach_batch, function: "code.py:stops"}
+"""
+CODE = """
+from pathlib import Path
+
+
+def stops(rows, batch):
+    first = Path("{folder}/first")
+    if batch == 1 and not first.exists():
+        first.touch()
+        # Spark itself does this after an error such as a lack of memory in one of its threads.
+        rows.sparkSession.sparkContext._jsc.sc().stopInNewThread()
+    rows.collect()
 """
 NAMES = ("orders", "visits")
 QUERIES = [f"{name}.{sink}" for name in NAMES for sink in ("copied", "counted")]
@@ -119,4 +136,22 @@ def test_both_pipelines_continue_in_a_new_spark(tmp_path: Path) -> None:
     ended = [event["exit_code"] for event in lines(run, "run_finished")]
     statuses = {query: each["status"] for query, each in summaries(run).items()}
     assert (ended, statuses) == ([0, 0], dict.fromkeys(QUERIES, "stopped"))
+    assert run.stderr == ""
+
+
+@pytest.mark.feature("H1.1", part="Spark is stopped in a JVM that continues")
+def test_a_spark_that_stops_in_its_process_is_replaced(tmp_path: Path) -> None:
+    pipeline = PIPELINE.format(name="stopped")
+    file = write(tmp_path, pipeline[: pipeline.index("tables:")] + STOPS.lstrip())
+    write(tmp_path, CODE.format(folder=tmp_path), "code.py")
+    for number in range(3):
+        feed(tmp_path / "in", str(number), [{"id": number}], at=1_700_000_000 + number)
+    with headwater(tmp_path, "run", file, "--until-idle", "--json") as run:
+        assert run.wait() == 0, run.told
+    assert committed(tmp_path / "out") == Counter(range(3))
+    failed = {(event["query"], event["problem"]["code"]) for event in lines(run, "query_restarting")}
+    assert ("stops", "HW-SPARK-DIED") in failed
+    assert {code for _, code in failed} == {"HW-SPARK-DIED"}
+    restarts = {query: each["restarts"] for query, each in summaries(run).items()}
+    assert restarts["stops"] == 1
     assert run.stderr == ""

@@ -33,11 +33,11 @@ from headwater.spark.errors import SparkStopped
 from headwater.spark.evaluate_once import evaluated_once
 from headwater.spark.output_rows import OutputRows, are_counted
 from headwater.spark.plans import PlanReader
+from headwater.spark.private import stopped_in_jvm
 from headwater.spark.query import (
     LimitedFiles,
     UnreadFiles,
     end_after_batch,
-    execution_of,
     last_plan,
     last_progress,
     limited_files,
@@ -119,12 +119,11 @@ class RunningQuery:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the JVM has exited, and every query with it."""
+        """Whether Spark has ended, and every query with it: the JVM has exited, or has stopped Spark."""
         try:
-            execution_of(self.handle)
+            return stopped_in_jvm(self.spark.sparkContext)
         except _NO_ANSWER:
             return True
-        return False
 
     @property
     def is_active(self) -> bool:

@@ -16,7 +16,6 @@ from headwater.run_directory import RunDirectory
 from headwater.runtime.scope import RunOptions
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
-from headwater.values.processes import is_alive
 
 if TYPE_CHECKING:
     from headwater.engine.session import PipelineSession
@@ -52,13 +51,12 @@ class Application:
         return self._process is not None
 
     def lives(self, spec: PipelineSpec) -> bool:
-        """Whether the process in which this pipeline was last opened is alive."""
+        """Whether the process in which this pipeline was last opened is alive, and Spark in it."""
         return self._opened.get(spec.run_dir) == self._generation and not self._is_dead
 
     @property
     def _is_dead(self) -> bool:
-        jvm = self._process
-        return jvm is not None and not (jvm.pid and jvm.start_time and is_alive(jvm.pid, jvm.start_time))
+        return self._process is not None and not self._process.works
 
     def open(
         self, spec: PipelineSpec, options: RunOptions, emit: Emit, stdout: Callable[[str], None]

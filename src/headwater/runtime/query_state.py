@@ -25,6 +25,7 @@ from headwater.events import (
 from headwater.events.counts import SourceCounts, TableCounts
 from headwater.events.idle import Idle
 from headwater.runtime.scope import shown
+from headwater.spark.errors import SparkStopped
 from headwater.spec import RestartPolicy
 
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
@@ -152,6 +153,13 @@ class QueryState:
         self.status, self.restart_at, self.last_failure = QueryStatus.RESTARTING, at, failure
         self.stopping = self.must_end = self.restart_requested = False
         self.problem = None
+
+    def failure(self) -> Exception | None:
+        """The failure of its query; SparkStopped if Spark has ended under it."""
+        failure = self.query.failure()
+        if (failure or self.query.is_active) and self.query.is_gone:
+            return SparkStopped(str(failure or "Spark was stopped"))
+        return failure
 
     def seems_over(self) -> bool:
         """Whether Spark's query has terminated without an event from Spark's listener for some seconds."""

@@ -307,8 +307,8 @@ class Supervisor:
         # The last batches of terminated queries may not have arrived yet.
         complete = not (ended and self._listener) or self._listener.drain(_LAST_EVENTS_SECONDS)
         if self._starter.restarts_spark and any(state.query.is_gone for state in ended):
-            # Every query has ended with the process of Spark; some are not known to have ended yet.
-            ended = [state for state in running if not state.query.is_active]
+            # Every query has ended with Spark, or is about to.
+            ended = running
             self.restarts.spark_died()
         for state in ended:
             self._end(state, complete)
@@ -320,7 +320,7 @@ class Supervisor:
         self._task_thread.tick(self.tasks, tick)
 
     def _end(self, state: QueryState, complete: bool) -> None:
-        failure = state.query.failure()
+        failure = state.failure()
         if failure and state.may_restart_for_static and self._restarted_for_static(state, failure):
             return
         problem = state.problem or (self._starter.explain(state, failure) if failure else None)
@@ -429,7 +429,7 @@ class Supervisor:
     def _problem_of(self, state: QueryState, error: Exception) -> Problem:
         if self._starter.restarts_spark and state.query.is_gone and not self.restarts.needs_spark:
             self.restarts.spark_died()
-            error = state.query.failure() or error
+            error = state.failure() or error
         return error.problems[0] if isinstance(error, HeadwaterError) else self._starter.explain(state, error)
 
     def _not_restarted(self, state: QueryState, problem: Problem) -> None:

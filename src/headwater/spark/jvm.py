@@ -27,9 +27,9 @@ from headwater.spark.java import Java
 from headwater.spark.jvm_log import LOG
 from headwater.spark.launch import LOOPBACK, JvmProcess, is_local, launch
 from headwater.spark.local_files import is_one_jvm, use_local_files
-from headwater.spark.private import scala_object
+from headwater.spark.private import scala_object, stopped_in_jvm
 from headwater.spark.session import prevent_search
-from headwater.values.processes import process_start_time
+from headwater.values.processes import is_alive, process_start_time
 
 _STOP_SECONDS = 30.0
 _PACKAGES = (
@@ -74,6 +74,15 @@ class Jvm:
     start_time: str | None = None
     _connection: _Connection | None = field(default=None, repr=False)
     _made_context: bool = field(default=True, repr=False)
+
+    @property
+    def works(self) -> bool:
+        """Whether our JVM runs, and Spark in it: a fatal error in one of its threads stops it."""
+        if not (self.pid and self.start_time and is_alive(self.pid, self.start_time)):
+            return False
+        with suppress(Py4JError, OSError):
+            return not stopped_in_jvm(self.context)
+        return False
 
     def stop(self, timeout: float = _STOP_SECONDS) -> None:
         """Stop the context, then the JVM if it is ours; one that takes longer than `timeout` is killed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from headwater.errors import SetupError
 from headwater.runtime import application
 from headwater.runtime.application import Application
 from headwater.runtime.scope import RunOptions
-from headwater.values.processes import process_start_time
 
 
 class Processes:
@@ -40,8 +38,8 @@ class Processes:
         owned = self.running is None
         if owned:
             self.started += 1
-            self.running = SimpleNamespace(pid=os.getpid(), start_time=process_start_time(os.getpid()))
-        jvm = MagicMock(owned=owned, pid=self.running.pid, start_time=self.running.start_time)
+            self.running = object()
+        jvm = MagicMock(owned=owned, works=True)
         jvm.kill.side_effect = self.kill
         return SimpleNamespace(jvm=jvm)
 
@@ -63,7 +61,7 @@ def pipeline(name: str) -> Any:
 
 def dies(it: Application) -> None:
     """The process of Spark exits."""
-    it._process.start_time = "of the one before"  # type: ignore[union-attr, misc]
+    it._process.works = False  # type: ignore[union-attr, misc]
 
 
 def with_spec(call: Callable[..., object], spec: Any) -> None:

@@ -211,7 +211,11 @@ class Ticks(RunTask):
 
 @pytest.mark.feature("H1.1", part="the process of Spark dies, without Spark")
 @pytest.mark.parametrize("failures", [0, 2])
-def test_spark_and_all_its_queries_restart_together(failures: int) -> None:
+def test_spark_and_all_its_queries_restart_together(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_gone = threading.Event()
+    monkeypatch.setattr(
+        FakeQuery, "is_gone", property(lambda query: is_gone.is_set() and not query.is_active)
+    )
     starter = NewSpark(failures)
     with running("a", "b", "c", starter=starter, policy=QUICK) as (run, queries, events):
         # One had ended before.
@@ -221,6 +225,8 @@ def test_spark_and_all_its_queries_restart_together(failures: int) -> None:
         for each in (queries["a"], queries["b"]):
             each.failure = lambda: RuntimeError("gone")  # type: ignore[method-assign]
             each.is_active = False
+        # Of all queries at once.
+        is_gone.set()
         wait_for(run, lambda: all(run.queries[name].restarts == 1 for name in "ab"))
         assert starter.starts == [["a", "b"]] * (failures + 1)
         attempts = [(each.query, each.attempt) for each in events if isinstance(each, QueryRestarting)]

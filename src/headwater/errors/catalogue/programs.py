@@ -35,7 +35,7 @@ WATCH_SQL_UNSUPPORTED = Entry(
     "Run the query in the program with `spark.sql`.",
 )
 WATCH_SPARK_DIED = Entry(
-    "The Spark process exited while query `{query}` was running. It was killed or ran out of memory.",
+    "Spark ended while query `{query}` was running: its process was killed or ran out of memory.",
     "Check the output of the program, then start it again. The batch is retried from its checkpoint.",
     retryable=True,
 )

@@ -107,7 +107,7 @@ QUERY_FAILED = Entry(
     "Query `{sink}` failed: {says}.", "Fix the cause and restart. The full error is in {log}."
 )
 SPARK_DIED = Entry(
-    "The Spark process exited while query `{sink}` was running. It was killed or ran out of memory.",
+    "Spark ended while query `{sink}` was running: its process was killed or ran out of memory.",
     "Check the end of {log}, then restart. The batch is retried from its checkpoint.",
     retryable=True,
 )
