@@ -63,7 +63,7 @@ class Observers(Benchmark):
 
     def _small(self, size: small_batches.Size) -> Callable[[Path, bool], Sample]:
         (workload,) = (each for each in small_batches.WORKLOADS if each.name == "aggregation")
-        text = small_batches.pipeline(workload, self.input / "small")
+        text = small_batches.pipeline(workload, {"data": str(self.input / "small")})
 
         def measured(folder: Path, observed: bool) -> Sample:
             return small_batches.sample(run(text, folder, observed=observed), size, size.batches)
