@@ -299,7 +299,7 @@ def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path
 def test_wait(headwater: Headwater, run_dir: Path, status: QueryStatus, code: int) -> None:
     with serving(run_dir) as (host, _):
         late = headwater("wait", run_dir, "--timeout", "10ms")
-        assert (late.code, late.out) == (124, running(run_dir))
+        assert (late.code, late.out, late.err) == (124, running(run_dir), "Not terminated after 10ms.\n")
         host.view.apply(finished(status=status)[0])
         assert headwater("wait", run_dir, "--any").code == code
         assert headwater("wait", run_dir, "by_day").code == code
