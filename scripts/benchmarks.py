@@ -41,7 +41,8 @@ SEPARATE_TABLES = 6
 INTRODUCTION = """\
 This page shows how fast Headwater is compared with hand-written Spark and other engines. `make bench` runs every
 benchmark and `make bench-NAME` one of them. `python -m scripts.benchmarks` then writes this page from the results in
-`bench/results`. See `bench/README.md` for the options.
+`bench/results`. Each takes some minutes; for a short test with tiny inputs, set
+`ARGS="--quick"`. See `bench/README.md` for all options.
 
 In each round, every variant runs once in its own processes, and the order rotates. The median and the spread (lowest
 and highest value) are over the rounds. The ratio is the median of the ratios to the baseline in the same round; *lost*

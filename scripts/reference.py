@@ -404,6 +404,7 @@ def sink_lines(connector: str, side: Sink[Any]) -> Iterator[str]:
 DEFAULT = re.compile(r"\s*\[default: (.+?)\]")
 EXIT_CODES = {
     0: "Success.",
+    124: "`headwater wait --timeout`: the time is over.",
     70: "Internal error in Headwater. Report it with the output of `--verbose`.",
 }
 """Exit codes that no error class has."""

@@ -1,7 +1,7 @@
 """`status`, `stop`, `restart`, `wait`, `logs`, `events`, `sql`: a run in another process.
 
 Every command takes the run as its first argument: a pipeline file or a run directory. One argument alone is a run if
-it contains `.` or `/`, but `quarantine.orders` is the query that quarantines the rows of `orders`.
+it contains `.` or `/` or is a run directory, but `quarantine.orders` is the query that quarantines rows of `orders`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,7 @@ from headwater.cli.options import Json, Verbose, duration, seconds
 from headwater.errors import UsageError
 from headwater.errors.catalogue.control import SINCE_INVALID
 from headwater.errors.catalogue.programs import OPTIONS_CONFLICT
+from headwater.run_directory import RunDirectory
 
 TIMEOUT_CODE = 124
 _WATCH_SECONDS = 1.0
@@ -81,7 +83,9 @@ def stop(
     chosen = select(run)
     if query is None:
         chosen.stop(limit.seconds if limit else None)
-        _done("Stopped the run.", chosen.to_json(), as_json=as_json)
+        found = chosen.to_json()
+        # The program of `hw.watch` continues without them.
+        _done(f"Stopped all queries of {found['pipeline']}.", found, as_json=as_json)
     else:
         found = chosen.query(query)
         found.stop(limit.seconds if limit else None)
@@ -131,6 +135,8 @@ def wait(
         ended = chosen.wait_any(limit) if any_query else chosen.wait(limit)
         shown = views.RunShown(chosen.to_json())
     views.show(shown, as_json=as_json)
+    if not ended:
+        typer.echo(f"Not terminated after {timeout}.", err=True)
     raise typer.Exit(shown.exit_code if ended else TIMEOUT_CODE)
 
 
@@ -214,7 +220,7 @@ def _run_and_query(first: str | None, second: str | None) -> tuple[str | None, s
     if first is None or second is not None:
         return first, second
     is_run = "/" in first or ("." in first and not first.startswith("quarantine."))
-    return (first, None) if is_run else (None, first)
+    return (first, None) if is_run or RunDirectory(Path(first)).history.exists() else (None, first)
 
 
 def _time(text: str | None) -> Any:

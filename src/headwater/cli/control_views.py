@@ -23,6 +23,7 @@ Row = Mapping[str, Any]
 _COLUMNS = ("query", "status", "since", "batch", "rows in", "rows out", "lag", "restarts", "health")
 _RIGHT = frozenset({"batch", "rows in", "rows out", "lag", "restarts"})
 _KIB = 1_024
+_MOST_DROPPED = 5
 
 
 class Shown(ABC):
@@ -76,6 +77,10 @@ class RunsShown(Shown):
             yield from _run_lines(run)
         if self.dropped:
             yield ""
+        if len(self.dropped) > _MOST_DROPPED:
+            runs = count_of(len(self.dropped), "run")
+            yield f"Dropped {runs} from the list: their run directories no longer exist."
+            return
         for run in self.dropped:
             name = f"{run['pipeline']} (run {run['run_id']})"
             yield f"Dropped {name} from the list: its run directory {run['run_dir']} no longer exists."
@@ -275,7 +280,8 @@ def _details(query: Row) -> Iterator[tuple[str, str]]:
     yield "status", f"{query['status']} since {_second(query['since'])}{attempt}"
     yield "health", query["health"]
     yield "sink", f"{query['connector']}, {query['mode']} mode, trigger {query['trigger']}"
-    yield "guarantee", query["guarantee"]
+    if query["guarantee"]:
+        yield "guarantee", query["guarantee"]
     yield "checkpoint", query["checkpoint"]
     yield "restarts", str(query["restarts"])
     yield "rows", f"{query['rows_in']:,} in, {query['rows_out']:,} out{_dropped(query)}"
@@ -316,7 +322,7 @@ def _batch(query: Row) -> Iterator[tuple[str, str]]:
 
 def _source(source: Row) -> Iterator[tuple[str, str]]:
     lag = "" if source["total_lag"] is None else f", lag {count_of(source['total_lag'], 'row')}"
-    yield "source", f"{source['name']}: {source['rows']:,} rows in the last batch{lag}"
+    yield "source", f"{source['name']}: {count_of(source['rows'], 'row')} in the last batch{lag}"
     yield "", f"offset {_offset(source['end_offset'])}"
 
 

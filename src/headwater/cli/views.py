@@ -257,9 +257,10 @@ def describe(event: Event) -> str:
             count = "" if event.total is None else f": {event.done or 0:,} of {event.total:,}"
             return f"{event.message}{count} …{f' {event.seconds} s' if event.seconds else ''}"
         case RunStarted():
-            queries = ", ".join(event.queries)
+            # The program of `hw.watch` may have none yet.
+            queries = f": {', '.join(event.queries)}" if event.queries else ""
             return (
-                f"Pipeline {event.pipeline} started: {queries} (Spark {event.spark_version}, {event.run_dir})"
+                f"Pipeline {event.pipeline} started{queries} (Spark {event.spark_version}, {event.run_dir})"
             )
         case QueryStarted():
             return f"{event.query}: started (id {event.id})"

@@ -217,7 +217,7 @@ class DiskAlmostFull(Rule[DiskAlmostFullAlert]):
         except OSError:
             return self._reading
         percent = 100 * usage.free / max(1, usage.total)
-        params = {"free": usage.free >> 20, "percent": round(percent, 2), "path": str(path)}
+        params = {"free": round(usage.free / 1e9, 1), "percent": round(percent, 2), "path": str(path)}
         warning, critical = (
             limit.of(usage.total) / max(1, usage.free)
             for limit in (self.limits.warning, self.limits.critical)

@@ -149,7 +149,9 @@ class AlertKeys(Declared):
             wrong = low > high
         if wrong:
             side = "above" if self.falls else "below"
-            raise ValueError(f"{shown}is {side} `warning` ({fields['warning']}); set both")
+            both = {"warning", "critical"} <= self.model_fields_set
+            remedy = "swap them" if both else "set both"
+            raise ValueError(f"{shown}is {side} `warning` ({fields['warning']}); {remedy}")
         return self
 
 

@@ -53,7 +53,7 @@ EventLogPath = Annotated[ProjectPath, AfterValidator(_local)]
 def _web_address(written: object) -> object:
     # The address is not in the message: it most likely contains a token.
     if isinstance(written, str) and not written.startswith(("http://", "https://")):
-        raise ValueError("expected a URL; write one that starts with `https://`")
+        raise ValueError("expected a URL; write one that starts with `https://` or `http://`")
     return written
 
 

@@ -249,7 +249,7 @@ def test_stop_and_restart(headwater: Headwater, run_dir: Path, monkeypatch: pyte
         assert headwater("restart", "by_day").out == "Restarted query by_day.\n"
         assert headwater("stop", "by_day", "--timeout", "2s").out == "Stopped query by_day.\n"
         assert headwater("stop", "./.headwater", "i1", "--json").json["status"] == "stopped"
-        assert headwater("stop", ".headwater").out == "Stopped the run.\n"
+        assert headwater("stop", ".headwater").out == "Stopped all queries of shop.\n"
         assert headwater("stop", "--json").json["status"] == "stopped"
         assert host.asked == [
             ("restart", "by_day"),
@@ -276,6 +276,15 @@ def test_the_query_of_a_quarantine_is_named_like_any_other(headwater: Headwater,
         assert hint == f"Did you mean `{name}`? Queries of this run: by_day, {name}."
 
 
+def test_an_existing_run_directory_needs_no_slash(
+    headwater: Headwater, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert headwater("wait", "runs", "--json").json["problems"][0]["code"] == "HW-RUN-NOT-SELECTED"
+    record(tmp_path / "runs", started(tmp_path / "runs") + finished())
+    assert headwater("wait", "runs", "--json").json["pipeline"] == "shop"
+
+
 def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path) -> None:
     for command in (("stop",), ("wait",), ("events",), ("logs",), ("restart", "q"), ("sql", "SELECT 1")):
         answer = headwater(*command, "--json")
@@ -290,7 +299,7 @@ def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path
 def test_wait(headwater: Headwater, run_dir: Path, status: QueryStatus, code: int) -> None:
     with serving(run_dir) as (host, _):
         late = headwater("wait", run_dir, "--timeout", "10ms")
-        assert (late.code, late.out) == (124, running(run_dir))
+        assert (late.code, late.out, late.err) == (124, running(run_dir), "Not terminated after 10ms.\n")
         host.view.apply(finished(status=status)[0])
         assert headwater("wait", run_dir, "--any").code == code
         assert headwater("wait", run_dir, "by_day").code == code

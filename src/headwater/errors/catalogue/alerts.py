@@ -43,7 +43,8 @@ ROWS_LATE = Entry(
 )
 ROWS_BAD = Entry(
     "Query `{query}`: {bad:,} of {rows:,} rows ({percent:.2g} %) of source `{source}` are bad rows.",
-    "Inspect them with `headwater quarantine list`, and correct the producer or the schema of the source.",
+    "Inspect them with `headwater quarantine list` and the pipeline file. Correct the producer or the schema of the "
+    "source.",
 )
 RESTARTS_REPEATED = Entry(
     "Query `{query}` was restarted {times} in {period}. The last failure was {code}.",
@@ -55,6 +56,6 @@ SOURCE_IDLE = Entry(
     "Check that the producer runs and that it writes to this source.",
 )
 DISK_ALMOST_FULL = Entry(
-    "Query `{query}`: the disk of its checkpoint has {free:,} MB free ({percent:.1f} %), in {path}.",
+    "Query `{query}`: the disk of its checkpoint has {free:,.1f} GB free ({percent:.1f} %), in {path}.",
     "Free some disk space, or move the run directory to a larger disk. If the disk is full, the query fails.",
 )

@@ -33,7 +33,7 @@ RUN_NOT_ACTIVE = Entry(
 )
 RUN_KILLED = Entry(
     "Run {run} in {directory} ended without recording its end: its process was killed, or the machine stopped.",
-    "Start it again; every query resumes from its checkpoint. To find the cause, run "
+    "Start it again; every query that has a checkpoint resumes from it. To find the cause, run "
     "`headwater logs {directory}` and check the log of the system for a lack of memory.",
 )
 RUN_UNREACHABLE = Entry(
@@ -63,7 +63,7 @@ RUN_NOT_FOUND = Entry(
 )
 RUN_AMBIGUOUS = Entry(
     "More than one run is active on this machine: {runs}.",
-    "Add the pipeline file or the run directory to the command, such as `headwater status {first}`.",
+    "Add the pipeline file or the run directory to the command, such as `{first}`.",
 )
 RUN_NOT_SELECTED = Entry(
     "The current directory has no run directory `.headwater`, and no run is active on this machine.",

@@ -15,7 +15,7 @@ RUN_STOPPING = Entry(
 )
 TIME_LIMIT_REACHED = Entry("Reached the time limit of {limit}.")
 STOPPED_BY_FAILURE = Entry(
-    "Stopped query `{sink}` because another query failed (`on_failure: stop` or `--fail-fast`)."
+    "Stopping query `{sink}` because another query failed (`on_failure: stop` or `--fail-fast`)."
 )
 ALL_DATA_READ = Entry("No more data to read.")
 METRICS_SERVED = Entry("Metrics are at {url}.")

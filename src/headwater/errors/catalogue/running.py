@@ -197,7 +197,8 @@ STOP_TIMEOUT = Entry(
 )
 QUERY_STUCK = Entry(
     "Could not stop query `{sink}`: its batch does not react to an interrupt.",
-    "Wait until its code returns, or end the process of the run: Spark ends with it.",
+    "The request stays in effect: the query stops as soon as its code returns. To end it now, end the process of the "
+    "run; Spark ends with it.",
 )
 BACKLOG_GROWING = Entry(
     "Query `{sink}` is falling behind: {path} has a backlog of {waiting:,} files, and the last batch read "
