@@ -83,9 +83,8 @@ def stop(
     chosen = select(run)
     if query is None:
         chosen.stop(limit.seconds if limit else None)
-        found = chosen.to_json()
         # The program of `hw.watch` continues without them.
-        _done(f"Stopped all queries of {found['pipeline']}.", found, as_json=as_json)
+        _done(f"Stopped all queries of {chosen.name}.", chosen.to_json(), as_json=as_json)
     else:
         found = chosen.query(query)
         found.stop(limit.seconds if limit else None)

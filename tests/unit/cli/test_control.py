@@ -160,7 +160,7 @@ orders: killed (run r1, {run_dir})
 
 
 KILLED_HINT = (
-    "Start it again; every query resumes from its checkpoint. To find the cause, run "
+    "Start it again; every query that has a checkpoint resumes from it. To find the cause, run "
     "`headwater logs {run_dir}` and check the log of the system for a lack of memory."
 )
 
@@ -249,7 +249,7 @@ def test_stop_and_restart(headwater: Headwater, run_dir: Path, monkeypatch: pyte
         assert headwater("restart", "by_day").out == "Restarted query by_day.\n"
         assert headwater("stop", "by_day", "--timeout", "2s").out == "Stopped query by_day.\n"
         assert headwater("stop", "./.headwater", "i1", "--json").json["status"] == "stopped"
-        assert headwater("stop", ".headwater").out == "Stopped all queries of shop.\n"
+        assert headwater("stop", ".headwater").out == "Stopped all queries of orders.\n"
         assert headwater("stop", "--json").json["status"] == "stopped"
         assert host.asked == [
             ("restart", "by_day"),
@@ -282,7 +282,7 @@ def test_an_existing_run_directory_needs_no_slash(
     monkeypatch.chdir(tmp_path)
     assert headwater("wait", "runs", "--json").json["problems"][0]["code"] == "HW-RUN-NOT-SELECTED"
     record(tmp_path / "runs", started(tmp_path / "runs") + finished())
-    assert headwater("wait", "runs", "--json").json["pipeline"] == "shop"
+    assert headwater("wait", "runs", "--json").json["pipeline"] == "orders"
 
 
 def test_a_command_without_a_run_or_a_query(headwater: Headwater, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_python_accepts_a_function_and_a_plain_url() -> None:
             "webhook: hooks.example.com/token",
             "HW-VALUE-INVALID",
             10,
-            "Write one that starts with `https://`.",
+            "Write one that starts with `https://` or `http://`.",
         ),
         ("on_event: notify", "HW-VALUE-INVALID", 11, "does not name a function"),
         ("on_event: alerts.py:notfy", "HW-CODE-NAME-NOT-FOUND", 11, "notify"),
