@@ -389,14 +389,20 @@ def sink_lines(connector: str, side: Sink[Any]) -> Iterator[str]:
     lives = " The rows exist only until the process exits." if side.in_process else ""
     raised = f" To improve it: {text(side.raised_by)}." if side.raised_by else ""
     yield f"- Delivery guarantee: {WRITES[side.delivery]}{lives}{raised}"
-    option = " with `--append`" if side.appends else " with `--output-dir`" if side.stores else ""
-    verb = (
-        f"supports `headwater run --batch`{option}"
-        if side.batch
-        else "does not support `headwater run --batch`"
-    )
-    yield f"- Batch runs: it {verb}."
+    yield f"- Batch runs: it {batch_words(side)}."
     yield from ("", *side_table(connector, side.options))
+
+
+def batch_words(side: Sink[Any]) -> str:
+    """Whether batch runs write to a sink, and where."""
+    if not side.batch:
+        return "does not support `headwater run --batch`"
+    supports = "supports `headwater run --batch`"
+    if side.appends:
+        return f"{supports} with `--append`"
+    if side.writes_in_place:
+        return f"{supports}, which writes to the same target as the stream. Append mode requires `--append`"
+    return f"{supports} with `--output-dir`" if side.stores else supports
 
 
 # Commands.

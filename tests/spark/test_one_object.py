@@ -89,5 +89,16 @@ def test_rows_are_the_same_without_the_function(
     assert rows_of(fast) == rows_of(plain)
 
 
+@pytest.mark.parametrize(
+    "sql", ["rand()", "concat(CAST(value AS string), uuid())", "monotonically_increasing_id()"]
+)
+def test_a_lazy_function_must_be_deterministic(spark: SparkSession, sql: str) -> None:
+    functions = jar_functions(spark)
+    assert functions, "the shared JVM has the jar"
+    with pytest.raises(AssertionError) as raised:
+        functions.lazy(sql, {"value": "binary"})
+    assert str(raised.value).splitlines()[0] == f"not deterministic: {sql}"
+
+
 def rows_of(frame: DataFrame) -> Counter[str]:
     return Counter(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())

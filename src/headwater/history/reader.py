@@ -188,7 +188,7 @@ class History:
         """
         last = self.newest_seq() if upto is None else upto
         if since is not None:
-            after = max(after, self._first_since(since - _DISORDER_MS, last) - 1)
+            after = max(after, self._first_since(since, last) - 1)
         if run_id is not None:
             first, newest = self._ends("seq", "events WHERE run_id = :run", {"run": run_id})
             after, last = max(after, (first or 0) - 1), min(last, newest or 0)
@@ -204,9 +204,17 @@ class History:
             after = page[-1][0]
 
     def _first_since(self, ms: int, last: int) -> int:
-        """The number of the first event at or after a time; the one after `last` if there is none."""
-        rows = self._rows("SELECT seq FROM events WHERE at >= ? ORDER BY at LIMIT 1", (ms,))
-        return int(rows[0][0]) if rows else last + 1
+        """The smallest number of an event at or after a time; the one after `last` if there is none.
+
+        The oldest of these events can have a larger number than an event that is up to a minute newer.
+        """
+        # A `+` keeps SQLite from searching in the order of `seq`.
+        sql = """
+            SELECT min(+seq) FROM events, (SELECT min(at) AS oldest FROM events WHERE at >= ?)
+            WHERE at BETWEEN oldest AND oldest + ?
+        """
+        ((first,),) = self._rows(sql, (ms, _DISORDER_MS))
+        return last + 1 if first is None else int(first)
 
     def follow(
         self,

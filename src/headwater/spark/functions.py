@@ -39,7 +39,10 @@ class JarFunctions:
         return self._registered(_ONE_OBJECT, function, types.BooleanType)
 
     def lazy(self, sql: str, columns: Mapping[str, str]) -> str:
-        """A function of a struct of columns, by name and type, that evaluates a SQL expression over them."""
+        """A function of a struct of columns, by name and type, that evaluates a SQL expression over them.
+
+        The expression must be deterministic, because Spark can call the function any number of times for a row.
+        """
         catalyst = jvm_of(self.spark).org.apache.spark.sql.catalyst.expressions
         nulls = self.spark.range(0).selectExpr(
             *(f"CAST(NULL AS {each}) AS {name}" for name, each in columns.items())
@@ -50,6 +53,7 @@ class JarFunctions:
         )
         fields = getattr(catalyst, "package$AttributeSeq")(plan.child().output())
         bound = catalyst.BindReferences.bindReference(plan.projectList().head().child(), fields, False)
+        assert bound.deterministic(), f"not deterministic: {sql}"
         # Several sources of a session may have different expressions.
         name = f"__hw_lazy_{hashlib.sha256(sql.encode()).hexdigest()[:12]}"
         return self._registered(

@@ -223,7 +223,7 @@ def packed(spark: SparkSession, file: Path) -> JavaObject:
 
 
 def byte_streams(spark: SparkSession) -> JavaObject:
-    """`IOUtils` of Apache Commons, which copies streams inside of the JVM."""
+    """`IOUtils` of Apache Commons, which copies streams inside the JVM."""
     return jvm_of(spark).org.apache.commons.io.IOUtils
 
 

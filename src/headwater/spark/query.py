@@ -152,7 +152,7 @@ class UnreadFiles:
 
 
 def execution_of(handle: StreamingQuery) -> JavaObject:
-    """`StreamExecution`, inside of the handle's `_jsq`."""
+    """`StreamExecution`, inside the handle's `_jsq`."""
     return handle._jsq.streamingQuery()
 
 

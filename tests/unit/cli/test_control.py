@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from headwater.cli import control_views as views
 from headwater.control.protocol import Endpoint
@@ -402,6 +404,50 @@ def test_a_status_that_is_refreshed(headwater: Headwater, run_dir: Path) -> None
             process.send_signal(signal.SIGINT)
             assert process.wait(20) == 1
             assert process.stderr.read() == b""
+
+
+class Screen:
+    """Stands for rich's display: it records what is shown, one text after the other."""
+
+    shown: list[str] = []
+
+    def __init__(self, text: Text, **_: bool) -> None:
+        self.shown.append(text.plain)
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to restore."""
+
+    def update(self, text: Text, *, refresh: bool) -> None:
+        assert refresh
+        self.shown.append(text.plain)
+
+
+class Ticks(threading.Event):
+    """Is set at the third wait."""
+
+    waits = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits += 1
+        return self.waits == 3
+
+
+def test_a_terminal_continues_to_show_which_runs_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Screen, "shown", [])
+    monkeypatch.setattr("rich.live.Live", Screen)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    first, second = ({"run_id": run, "pipeline": "orders", "run_dir": f"/{run}"} for run in ("r1", "r2"))
+    statuses = iter([views.RunsShown([], [first]), views.RunsShown([]), views.RunsShown([], [second])])
+    views.watch(lambda: next(statuses), Ticks(), 1.0, as_json=False)
+    one = """\
+No runs are recorded on this machine.
+
+Dropped orders (run r1) from the list: its run directory /r1 no longer exists."""
+    two = one + "\nDropped orders (run r2) from the list: its run directory /r2 no longer exists."
+    assert Screen.shown == [one, one, two]
 
 
 def test_the_size_of_state() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.dev import Broker, Listener
-from headwater.dev.broker import knows_itself, reason_of, server_properties
+from headwater.dev.broker import knows_itself, server_properties
 from headwater.errors import SetupError
 from headwater.jars import BROKER
 
@@ -52,13 +52,6 @@ def test_without_java_it_says_so_before_it_fetches(tmp_path: Path, monkeypatch: 
     code, _ = refusal(Broker(tmp_path / "b", environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}))
     assert code == "HW-JAVA-MISSING"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_reason_is_the_last_error_in_the_log() -> None:
-    log = "x INFO a: up\nx ERROR b: bad thing.\n\tat some.Class\njava.lang.Error: Exception here\nx INFO shut"
-    assert reason_of(log) == "java.lang.Error: Exception here"
-    assert reason_of("x INFO a: up\n") == "x INFO a: up"
-    assert reason_of("") == "the log is empty"
 
 
 def test_every_jar_stands_by_exact_version_and_checksum() -> None:

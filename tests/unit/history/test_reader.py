@@ -125,10 +125,12 @@ def test_the_events_of_a_run_and_of_a_query(file: Path, writer: sqlite3.Connecti
 
 
 def test_an_event_that_was_stored_late_has_its_own_time(file: Path, writer: sqlite3.Connection) -> None:
-    times = [NOON, NOON + 61_000, NOON + 59_000, NOON + 62_000, NOON + 60_000]
+    times = [NOON - 600_000, NOON + 60_000, NOON + 3, NOON - 1, NOON]
     insert(writer, [(seq, at, "r1", "out") for seq, at in enumerate(times, 1)])
     with History(file) as history:
-        assert [event.seq for event in history.events(since=NOON + 60_000)] == [2, 4, 5]
+        assert [event.seq for event in history.events(since=NOON)] == [2, 3, 5]
+        assert [event.seq for event in history.events(since=NOON + 1)] == [2, 3]
+        assert [event.seq for event in history.events(since=NOON + 60_001)] == []
 
 
 @pytest.mark.parametrize(

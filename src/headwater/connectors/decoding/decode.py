@@ -61,7 +61,7 @@ def decoded(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: i
         raw = raw.withColumns({name: expr(sql) for name, sql in step.items()})
     validity = _validity(parts, options, max_row_bytes)
     lazily: Callable[[str], str] = str
-    # What Python decodes cannot be decoded once more inside of an expression.
+    # What Python decodes cannot be decoded once more inside an expression.
     if functions and not any(part.decoding.in_python for part in parts):
         lazily = partial(_lazily, steps, functions)
     return ValidatedRows(

@@ -51,7 +51,7 @@ RUN_CONNECTION_LOST = Entry(
     "Check its status: `headwater status {directory}`.",
     retryable=True,
 )
-RUN_OWN_PROCESS_ONLY = Entry("`{name}` of a run works only in its own process.", "{hint}")
+RUN_OWN_PROCESS_ONLY = Entry("`{name}` is available only in the process of the run.", "{hint}")
 RUN_DIR_NOT_FOUND = Entry(
     "{path} is neither a pipeline file nor a run directory.",
     "Set a file such as `pipeline.yml`, or a directory such as `.headwater`. To list the runs on this "

@@ -222,5 +222,5 @@ POSTGRES_DIR_UNWRITABLE = Entry(
 )
 POSTGRES_START_FAILED = Entry("Could not start PostgreSQL: {reason}.", "See {log}.")
 POSTGRES_DIED = Entry(
-    "PostgreSQL exited unexpectedly: {reason}.", "See {log}, then start it again. Its data is kept."
+    "PostgreSQL exited unexpectedly: {reason}.", "See {log}, then start it again. The server keeps its data."
 )
