@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import threading
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -102,6 +104,39 @@ def test_a_result_is_replaced(spark: SparkSession, store: Store) -> None:
     assert store.rows("t") == Counter([("a", 1), ("a", 1), ("b", 2)])
     writer.write(totals(spark, ("c", 3)), a_batch(1))
     assert store.rows("t") == Counter([("c", 3)])
+
+
+@pytest.mark.parametrize("name", ["postgres", "sqlite"])
+def test_a_reader_sees_the_old_or_the_new_result(
+    spark: SparkSession, request: pytest.FixtureRequest, name: str
+) -> None:
+    """DuckDB is not here: no other process can open its file during a batch."""
+    store: Store = request.getfixturevalue(name)
+    results, over = SimpleQueue[tuple[Any, ...]](), threading.Event()
+
+    def version(number: int) -> DataFrame:
+        return spark.range(2_000).selectExpr("id", f"{number} AS version")
+
+    def read() -> None:
+        while not over.is_set():
+            select = f"SELECT count(*), min(version), max(version) FROM {store.into('t')}"
+            (row,) = store.run(select)
+            results.put(row)
+
+    writer = store.writer(version(0), "t", "complete")
+    writer.write(version(0), a_batch(0))
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(1, 6):
+            writer.write(version(number), a_batch(number))
+            seen = {results.get(timeout=30)}
+            while (2_000, number, number) not in seen:
+                seen.add(results.get(timeout=30))
+            assert seen <= {(2_000, number - 1, number - 1), (2_000, number, number)}
+    finally:
+        over.set()
+        reader.join(30)
 
 
 def test_a_batch_with_one_key_twice_is_refused(spark: SparkSession, store: Store) -> None:

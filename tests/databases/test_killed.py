@@ -15,7 +15,7 @@ import pytest
 from pyspark import SparkContext
 
 from tests.databases.conftest import PostgresStore
-from tests.faults.test_paused import CODE, ELSEWHERE, LEASE_SECONDS
+from tests.faults.test_paused import CODE, ELSEWHERE, LEASE_SECONDS, guards
 from tests.pipelines import feed, run_until_idle, write
 from tests.processes import Program, headwater, jvm_of, lock_of, program
 
@@ -28,6 +28,15 @@ tables:
   slow: {{python: "code.py:slow"}}
 sinks:
   slow: {{reads: slow, connector: postgres, url: "${{secret:SHOP_URL}}", into: {into}}}
+"""
+UNAWARE = """
+from headwater.checkpoint.lock import CheckpointLock
+
+# This run does not notice that it has lost its lock, so only the database can reject it.
+CheckpointLock.heartbeat = lambda self: None
+from headwater.cli.main import main
+
+main()
 """
 GATE = """
 CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -69,14 +78,15 @@ def test_killed_and_paused_inside_a_batch(
             killed.wait()
         gate.execute("SELECT pg_advisory_unlock(17)")
 
-    with headwater(tmp_path, "run", "pipeline.yml", "--json") as paused:
+    with program(tmp_path, sys.executable, "-c", UNAWARE, "run", "pipeline.yml", "--json") as paused:
         paused.until(lambda: has(0, 1))
         (tmp_path / "hold").touch()
         feed(tmp_path / "in", "2", [{"id": 2}], at=1_700_000_002)
         paused.until((tmp_path / "begun-2").exists)
         both = (paused.pid, jvm_of(tmp_path, "slow").pid)
-        for pid in both:
-            os.kill(pid, signal.SIGSTOP)
+        with guards(tmp_path, "slow"):
+            for pid in both:
+                os.kill(pid, signal.SIGSTOP)
         (tmp_path / "hold").unlink()
         owner = lock_of(tmp_path, "slow")
         assert owner is not None
@@ -86,11 +96,14 @@ def test_killed_and_paused_inside_a_batch(
             for pid in both:
                 os.kill(pid, signal.SIGCONT)
             assert paused.wait() == 1, paused.told
+            (ended,) = [event for event in paused.events if event["event"] == "query_terminated"]
+            assert ended["problem"]["code"] == "HW-DATABASE-SUPERSEDED"
+            assert "rejected batch 2 of this run (number 3), because run 4" in ended["problem"]["message"]
             feed(tmp_path / "in", "3", [{"id": 3}], at=1_700_000_003)
             other.until(lambda: has(0, 1, 2, 3))
             stop(other)
     assert has(0, 1, 2, 3)
-    assert [batch for batch, _ in postgres.ledger()] == [3]
+    assert postgres.ledger() == [(3, 4)]
 
 
 def _waits(connection: psycopg.Connection[Any]) -> bool:

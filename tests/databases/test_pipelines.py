@@ -157,7 +157,6 @@ def test_check_names_the_guarantee_and_what_is_wrong(
     assert [each.problem.code for each in offline.findings if each.is_error] == []
 
 
-@pytest.mark.feature("F5", part="database sinks: a failure in a query is reported by its code")
 def test_a_rejected_batch_stops_the_query_with_the_cause(
     context: SparkContext, postgres: PostgresStore, tmp_path: Path
 ) -> None:

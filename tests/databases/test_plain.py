@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.errors import UsageError
-from tests.databases.conftest import PostgresStore, SqliteStore
+from tests.databases.conftest import PostgresStore, SqliteStore, Store
 from tests.pipelines import feed
 
 
@@ -33,24 +33,24 @@ def lose_commit(folder: Path, batch: int) -> None:
 
 
 @pytest.mark.feature("L3")
-def test_an_upsert_from_plain_pyspark(spark: SparkSession, postgres: PostgresStore, tmp_path: Path) -> None:
+def test_an_upsert_from_plain_pyspark(spark: SparkSession, store: Store, tmp_path: Path) -> None:
     for number, customer in enumerate("aba"):
         feed(tmp_path / "in", str(number), [{"id": number, "customer": customer}], at=1_700_000_000 + number)
     totals = orders(spark, tmp_path).groupBy("customer").count()
-    into = postgres.into("totals")
+    into = store.into("totals")
 
     def sink() -> Any:
-        return hw.sinks.postgres(url=postgres.keys["url"], into=into, key=["customer"])
+        return getattr(hw.sinks, store.kind.name)(**store.keys, into=into, key=["customer"])
 
     run(totals, tmp_path, sink(), "update")
-    assert postgres.rows("totals") == Counter([("a", 2), ("b", 1)])
+    assert store.rows("totals") == Counter([("a", 2), ("b", 1)])
     lose_commit(tmp_path, 2)
-    postgres.run(f"UPDATE {into} SET count = 100")
+    store.run(f"UPDATE {into} SET count = 100")
     feed(tmp_path / "in", "9", [{"id": 9, "customer": "b"}])
     run(totals, tmp_path, sink(), "update")
     # The batch that Spark replayed has changed nothing.
-    assert postgres.rows("totals") == Counter([("a", 100), ("b", 2)])
-    assert postgres.ledger() == [(3, 2)]
+    assert store.rows("totals") == Counter([("a", 100), ("b", 2)])
+    assert store.ledger() == [(3, 2)]
 
 
 @pytest.mark.feature("L3", part="an existing checkpoint")

@@ -187,24 +187,36 @@ def test_tls_that_the_server_does_not_have(spark: SparkSession, postgres: Postgr
 
 def test_connections_that_are_cut(spark: SparkSession, postgres: PostgresStore) -> None:
     rows = spark.range(0, 20_000, 1, 4).selectExpr("id", "repeat('x', 100) AS x")
-    cut: list[int] = []
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    cut, blocked, over = list[int](), threading.Event(), threading.Event()
 
-    def cut_some() -> None:
+    def cut_until(count: int) -> None:
         with psycopg.connect(postgres.keys["url"], autocommit=True) as connection:
-            while len(cut) < 3:
+            while len(cut) < count and not over.wait(0.01):
                 found = connection.execute(
                     "SELECT pid FROM pg_stat_activity "
                     "WHERE CASE WHEN application_name = 'headwater out' THEN pg_terminate_backend(pid) END"
                 ).fetchall()
                 cut.extend(pid for (pid,) in found)
-                time.sleep(0.01)
+
+    def cut_some() -> None:
+        # No batch can end before the first connection is cut.
+        with locked(postgres, "t"):
+            blocked.set()
+            cut_until(1)
+        cut_until(3)
 
     cutter = threading.Thread(target=cut_some)
     cutter.start()
-    writer = postgres.writer(rows, "t")
-    for number in range(3):
-        writer.write(rows, a_batch(number))
-    cutter.join()
+    try:
+        assert blocked.wait(30)
+        for number in (1, 2):
+            writer.write(rows, a_batch(number))
+    finally:
+        over.set()
+        cutter.join(30)
+    assert cut
     assert postgres.rows("t", "count(*), count(DISTINCT id)") == Counter([(60_000, 20_000)])
     assert postgres.ledger() == [(2, 1)]
 
@@ -222,8 +234,8 @@ def test_a_locked_table_delays_a_batch(spark: SparkSession, postgres: PostgresSt
     writer.write(rows, a_batch(0))
     with locked(postgres, "t") as connection:
         timer = threading.Timer(1.0, connection.rollback)
-        timer.start()
         began = time.monotonic()
+        timer.start()
         writer.write(rows, a_batch(1))
         assert time.monotonic() - began > 0.9
     limited = postgres.writer(rows, "t", statement_timeout="200 ms")
@@ -248,33 +260,6 @@ def test_staging_of_dead_runs_is_removed(spark: SparkSession, postgres: Postgres
         [postgres.schema],
     )
     assert [name.rpartition("_")[2] for (name,) in tables] == ["2"]
-
-
-def test_a_reader_sees_the_old_or_the_new_result(spark: SparkSession, postgres: PostgresStore) -> None:
-    def version(number: int) -> Any:
-        return spark.range(2_000).selectExpr("id", f"{number} AS version")
-
-    writer = postgres.writer(version(0), "t", "complete")
-    writer.write(version(0), a_batch(0))
-    seen, over = list[tuple[Any, ...]](), threading.Event()
-
-    def read() -> None:
-        with psycopg.connect(postgres.keys["url"], autocommit=True) as connection:
-            while not over.is_set():
-                select = f"SELECT count(*), min(version), max(version) FROM {postgres.into('t')}"
-                seen.extend(connection.execute(select.encode()).fetchall())
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        for number in range(1, 6):
-            writer.write(version(number), a_batch(number))
-    finally:
-        over.set()
-        reader.join()
-    assert {count for count, _, _ in seen} == {2_000}
-    assert all(least == most for _, least, most in seen)
-    assert len({least for _, least, _ in seen}) > 2
 
 
 def test_a_staging_table_that_was_dropped_is_created_again(

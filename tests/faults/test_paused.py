@@ -63,10 +63,10 @@ main()
 
 
 @contextmanager
-def guards(folder: Path) -> Iterator[None]:
+def guards(folder: Path, *sinks: str) -> Iterator[None]:
     """Nobody changes the locks of a run meanwhile: one that is suspended while it does blocks every other start."""
     with ExitStack() as files:
-        for name in ("copied", "slow"):
+        for name in sinks:
             guard = folder / ".headwater" / "checkpoints" / f"{name}.lock.guard"
             fcntl.flock(files.enter_context(guard.open("ab")), fcntl.LOCK_EX)
         whole = files.enter_context((folder / ".headwater" / "checkpoints.lock.guard").open("ab"))
@@ -93,7 +93,7 @@ def test_a_run_that_was_paused_for_longer_than_its_lock_lives(tmp_path: Path) ->
         paused.until(lambda: committed(tmp_path / "copied").total() == 2 and (tmp_path / "begun-1").exists())
         # In the middle of a batch, which ends when the other run has written it.
         both = (paused.pid, jvm_of(tmp_path, "slow").pid)
-        with guards(tmp_path):
+        with guards(tmp_path, "copied", "slow"):
             for pid in both:
                 os.kill(pid, signal.SIGSTOP)
         (tmp_path / "hold").unlink()
