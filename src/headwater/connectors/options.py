@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
@@ -36,9 +37,9 @@ def plain(options: ConnectorOptions) -> dict[str, str]:
     }
 
 
-def revealed(secret: Secret) -> str:
-    """The value of a secret for Spark; from now on, it is redacted in all output."""
-    return secret.reveal()
+def revealed(secret: Secret, *, percent_encoded: bool = False) -> str:
+    """The value of a secret for Spark, or encoded for an address; from now on, it is redacted in all output."""
+    return secret.reveal(written=(lambda value: quote(value, safe="")) if percent_encoded else str)
 
 
 def hidden(text: str) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, SupportsIndex
@@ -68,10 +68,10 @@ class Secret:
         """The names without a value in the environment or in a readable file."""
         return tuple(name for name in self.names if not _is_available(name, environ))
 
-    def reveal(self, environ: Mapping[str, str] = os.environ) -> str:
-        """The text with the values, which `scrub` masks from now on."""
+    def reveal(self, environ: Mapping[str, str] = os.environ, *, written: Callable[[str], str] = str) -> str:
+        """The text with the values as `written`, such as percent-encoded; `scrub` masks them from now on."""
         values = {name: _look_up(name, environ) for name in self.names}
-        text = "".join(part if isinstance(part, str) else values[part.name] for part in self.parts)
+        text = "".join(part if isinstance(part, str) else written(values[part.name]) for part in self.parts)
         _REVEALED.add(*values.values(), text)
         return text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
 from headwater.connectors.contract import BatchContext, Context
-from headwater.connectors.databases.database import Database, Field, Target, Unavailable
+from headwater.connectors.databases.database import Database, Field, Rejected, Target, Unavailable
 from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
@@ -121,6 +121,8 @@ class DatabaseWriter(Sink[DatabaseSink]):
             except Unavailable:
                 # `code_problems` reports it before a start; after a restart, the first batch waits for the database.
                 problems = []
+            except Rejected as error:
+                problems = [database.target.at(error.entry, **error.params)]
             if problems:
                 raise PipelineError.of(problems)
         return rows

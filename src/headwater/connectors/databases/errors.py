@@ -58,6 +58,11 @@ DATABASE_NO_QUERY = Entry(
     "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Spark Connect is not supported.",
 )
 
+DATABASE_ADDRESS_INVALID = Entry(
+    "Sink `{sink}`: the value of `url` is not a valid address: {why}.",
+    "Correct `url` or its secret. Or write the parts of the address in the pipeline file, such as "
+    "`postgresql://shop:${{secret:PASSWORD}}@localhost:5432/shop`: Headwater percent-encodes the password.",
+)
 DATABASE_UNAVAILABLE = Entry(
     "Sink `{sink}`: the database is unavailable: {says}.",
     "Check `{address}` and that the server accepts connections, then restart. A batch is written completely or "

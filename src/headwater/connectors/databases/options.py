@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Literal, Self
+from urllib.parse import unquote
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from headwater.connectors.databases.names import table_name
 from headwater.connectors.options import Password, hidden, revealed
@@ -60,7 +69,8 @@ class DatabaseSink(SinkOptions):
     )
     other_writers: Literal["fail", "allow"] = Field(
         default="fail",
-        description="`allow` writes to a table that another query, or this one with an older checkpoint, has written.",
+        description="`allow` writes to a table that another query, or this sink with a previous checkpoint, has "
+        "written.",
     )
 
     @field_validator("into")
@@ -86,7 +96,9 @@ class Tls(BaseModel):
         "`require` only encrypts.",
     )
     ca: ProjectPath | None = Field(
-        default=None, description="PEM file with CA certificates. Default: those of the system."
+        default=None,
+        description="PEM file with CA certificates. `verify-ca` requires it. Default of `verify-full`: those of the "
+        "system.",
     )
     certificate: ProjectPath | None = Field(
         default=None, description="PEM file with the client certificate. Default: none."
@@ -105,6 +117,42 @@ class Tls(BaseModel):
             raise ValueError(f"file {path} not found; set it to the path of a PEM file")
         return path
 
+    @model_validator(mode="after")
+    def _has_ca(self) -> Self:
+        # Without a host name, any holder of a certificate of a public CA could be the server; libpq rejects that too.
+        if self.mode == "verify-ca" and self.ca is None:
+            raise ValueError("`verify-ca` requires `ca`; set `ca` to a PEM file, or `mode` to `verify-full`")
+        return self
+
+
+_SCHEMES = ("postgresql://", "postgres://")
+_UNENCODED = re.compile(r"[@/?#\s]|%(?![0-9A-Fa-f]{2})")
+
+
+def check_address(url: str) -> None:
+    """ValueError if PostgreSQL's client would find other parts in an address than its writer means.
+
+    The client ends a password at the first `@` and takes the rest for the name of the host, which it shows in errors.
+    """
+    if not url.startswith(_SCHEMES):
+        raise ValueError("expected postgresql://user:password@host:port/database")
+    if _UNENCODED.search(_login(url)):
+        raise ValueError(
+            "the user name, the password or a parameter contains a character that an address cannot contain; "
+            "write `@` as %40, `/` as %2F, `?` as %3F, `#` as %23, `%` as %25 and a space as %20"
+        )
+
+
+def _login(url: str) -> str:
+    return url.partition("://")[2].rpartition("@")[0]
+
+
+def _passwords(url: str) -> Iterator[str]:
+    """The passwords in an address, as they are written."""
+    parameters = (each.partition("=") for each in url.partition("?")[2].split("&"))
+    found = [_login(url).partition(":")[2], *(value for key, _, value in parameters if "password" in key)]
+    yield from filter(None, found)
+
 
 class PostgresSink(DatabaseSink):
     """Writes to a table of PostgreSQL, each batch exactly once."""
@@ -119,7 +167,7 @@ class PostgresSink(DatabaseSink):
 
     url: str | Secret = Field(
         description="Address as `postgresql://user:password@host:port/database`. Write the password or the whole "
-        "address as `${secret:NAME}`."
+        "address as `${secret:NAME}`. Headwater percent-encodes a secret that is a part of the address."
     )
     tls: Tls | None = Field(
         default=None, description="TLS encryption. Default: that of the server and the address."
@@ -131,22 +179,25 @@ class PostgresSink(DatabaseSink):
     @field_validator("url")
     @classmethod
     def _is_url(cls, url: str | Secret) -> str | Secret:
-        if isinstance(url, str) and not url.startswith(("postgresql://", "postgres://")):
-            raise ValueError("expected postgresql://user:password@host:port/database")
+        # A secret is checked when it is revealed.
+        if isinstance(url, str):
+            check_address(url)
         return url
 
     @property
     def address(self) -> str:
         return masked("url", self.url.template if isinstance(self.url, Secret) else self.url)
 
-    @property
-    def plain_url(self) -> str:
-        """The address with its password, which is redacted in all output from now on."""
-        url = revealed(self.url) if isinstance(self.url, Secret) else self.url
-        password = urlsplit(url).password if "://" in url else None
-        if password:
-            hidden(password)
-            hidden(url)
+    def reveal_url(self) -> str:
+        """The address with its password, which is redacted in all output from now on; ValueError if it is invalid."""
+        url = self.url
+        if isinstance(url, Secret):
+            url = revealed(url, percent_encoded=len(url.parts) > 1)
+            check_address(url)
+        passwords = list(_passwords(url))
+        for text in [*passwords, url] if passwords else []:
+            hidden(text)
+            hidden(unquote(text))
         return url
 
     def secrets(self) -> Iterator[tuple[tuple[str, ...], Secret]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from headwater.connectors.databases import errors, postgres_task
 from headwater.connectors.databases.database import (
@@ -114,13 +115,12 @@ class Postgres(Database):
         """What a connection needs, as plain values for the executors."""
         options = self.target.options
         assert isinstance(options, PostgresSink)
-        keywords = {
-            "connect_timeout": "10",
-            "application_name": f"headwater {self.target.sink}"[:63],
-            # The server notices a dead client, and the client a dead server, within a minute.
-            "keepalives_idle": "30",
-            "tcp_user_timeout": "60000",
-        }
+        try:
+            url = options.reveal_url()
+        except ValueError as error:
+            raise Rejected(errors.DATABASE_ADDRESS_INVALID, why=str(error)) from None
+        in_url = conninfo_to_dict(url)
+        keywords = {key: value for key, value in self._defaults().items() if key not in in_url}
         files: dict[str, bytes] = {}
         if tls := options.tls:
             named = {"sslrootcert": tls.ca, "sslcert": tls.certificate, "sslkey": tls.key}
@@ -131,7 +131,17 @@ class Postgres(Database):
             if not tls.ca and tls.mode == "verify-full":
                 keywords["sslrootcert"] = "system"
         timeout = options.statement_timeout.milliseconds if options.statement_timeout else 0
-        return options.plain_url, keywords, files, timeout
+        return url, keywords, files, timeout
+
+    def _defaults(self) -> dict[str, str]:
+        """What an address can override."""
+        return {
+            "connect_timeout": "10",
+            "application_name": f"headwater {self.target.sink}"[:63],
+            # The client notices a dead server within a minute.
+            "keepalives_idle": "30",
+            "tcp_user_timeout": "60000",
+        }
 
     @contextmanager
     def connect(self) -> Iterator[PostgresSession]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import ValidationError
 
 from headwater.connectors.databases.connector import (
@@ -14,6 +15,7 @@ from headwater.connectors.databases.connector import (
     DatabaseWriter,
     carried_problem,
 )
+from headwater.connectors.databases.database import Rejected, Target
 from headwater.connectors.databases.errors import DATABASE_SUPERSEDED
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import PostgresSink
@@ -21,6 +23,7 @@ from headwater.connectors.databases.postgres import Postgres
 from headwater.connectors.databases.sqlite import affinity
 from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
+from headwater.spec import Mode
 from headwater.values import Secret
 from headwater.values.secrets import scrub
 
@@ -60,12 +63,82 @@ def test_a_url_is_checked_and_never_shown() -> None:
         PostgresSink(url="jdbc:postgresql://localhost/shop", into="t")
     options = PostgresSink(url="postgresql://ada:canary-77@db:5432/shop", into="t")
     assert "canary-77" not in options.address
-    assert options.plain_url == "postgresql://ada:canary-77@db:5432/shop"
+    assert options.reveal_url() == "postgresql://ada:canary-77@db:5432/shop"
     assert "canary-77" not in scrub("could not connect to postgresql://ada:canary-77@db:5432/shop")
     (place,) = DatabaseWriter(POSTGRES).places(options)
     assert "canary-77" not in place
     secret = PostgresSink(url=Secret("${secret:SHOP_URL}"), into="t")
     assert [path for path, _ in secret.secrets()] == [("url",)]
+
+
+@pytest.mark.parametrize("password", ["se@cret-4417", "p/w?x#y 10%-4417", "%zz-4417", "ä:-4417"])
+def test_a_secret_in_an_address_is_percent_encoded(monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", password)
+    options = PostgresSink(url=Secret("postgresql://ada:${secret:SHOP_PASSWORD}@db:5432/shop"), into="t")
+    assert conninfo_to_dict(options.reveal_url()) == {
+        "user": "ada",
+        "password": password,
+        "host": "db",
+        "port": "5432",
+        "dbname": "shop",
+    }
+    assert "4417" not in scrub(f"could not connect to {options.reveal_url()} with {password}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:se@cret@db/shop",
+        "postgresql://ada:se/cret@db/shop",
+        "postgresql://ada:se?cret@db/shop",
+        "postgresql://ada:se#cret@db/shop",
+        "postgresql://ada:se cret@db/shop",
+        "postgresql://ada:se%cret@db/shop",
+        "postgresql://db/shop?user=ada&password=se@cret",
+    ],
+)
+def test_an_address_that_libpq_reads_differently_is_rejected(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    with pytest.raises(ValidationError, match="contains a character that an address cannot contain"):
+        PostgresSink(url=url, into="t")
+    monkeypatch.setenv("SHOP_URL", url)
+    target = Target("orders", "", Mode.APPEND, (), PostgresSink(url=Secret("${secret:SHOP_URL}"), into="t"))
+    with pytest.raises(Rejected) as error, Postgres(target).connect():
+        pass
+    problem = target.at(error.value.entry, **error.value.params)
+    assert problem.code == "HW-DATABASE-ADDRESS-INVALID"
+    assert "cret" not in str(problem).replace("secret", "")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:canary-78@db/shop",
+        "postgresql://db/shop?user=ada&password=canary-78",
+        "postgresql://db/shop?sslkey=k&sslpassword=canary%2D78",
+    ],
+)
+def test_every_password_in_an_address_is_hidden(url: str) -> None:
+    options = PostgresSink(url=url, into="t")
+    assert "canary" not in options.address
+    options.reveal_url()
+    assert "canary" not in scrub(f"{url}: canary-78")
+
+
+def test_parameters_in_an_address_win_over_defaults() -> None:
+    url = "postgresql://db/shop?connect_timeout=3&application_name=mine"
+    _, keywords, _, _ = Postgres(
+        Target("orders", "", Mode.APPEND, (), PostgresSink(url=url, into="t"))
+    )._login
+    assert keywords == {"keepalives_idle": "30", "tcp_user_timeout": "60000"}
+
+
+def test_verify_ca_needs_a_ca() -> None:
+    with pytest.raises(ValidationError, match="`verify-ca` requires `ca`"):
+        PostgresSink.model_validate(
+            {"url": "postgresql://db/shop", "into": "t", "tls": {"mode": "verify-ca"}}
+        )
 
 
 def test_a_missing_package_is_named_with_the_command() -> None:
