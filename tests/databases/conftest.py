@@ -126,13 +126,18 @@ class PostgresStore(Store):
             cursor.execute(sql.encode(), values or None)
             return cursor.fetchall() if cursor.description else []
 
-    def staged(self) -> int:
+    def staging(self) -> list[str]:
+        """The staging tables."""
         tables = self.run(
             "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relkind = 'r' "
             "AND relnamespace = to_regnamespace($1)",
             [self.schema],
         )
-        return sum(self.run(f'SELECT count(*) FROM {self.schema}."{name}"')[0][0] for (name,) in tables)
+        return [name for (name,) in tables]
+
+    def staged(self) -> int:
+        counts = (self.run(f'SELECT count(*) FROM {self.schema}."{name}"') for name in self.staging())
+        return sum(count for ((count,),) in counts)
 
     def lost(self) -> Exception:
         return psycopg.OperationalError("server closed the connection unexpectedly")

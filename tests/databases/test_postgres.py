@@ -99,10 +99,27 @@ def test_nul_in_a_text_is_refused_by_column(spark: SparkSession, postgres: Postg
     nested = spark.sql("SELECT array(concat('a', char(0))) AS notes")
     with pytest.raises(QueryFailedError) as error:
         postgres.write(nested, "n", query="nested")
-    assert problem_of(error).params["column"] == "notes"
+    problem_of_nested = problem_of(error)
+    assert problem_of_nested.params["column"] == "notes"
+    postgres.write(nested.where(str(problem_of_nested.params["condition"])), "n", query="nested")
+    assert postgres.rows("n") == Counter()
     kept = rows.where(str(problem.params["condition"]))
     postgres.write(kept, "t")
     assert postgres.rows("t", "count(*)") == Counter([(999,)])
+
+
+def test_invalid_utf_8_is_refused_by_column(spark: SparkSession, postgres: PostgresStore) -> None:
+    rows = spark.sql("SELECT id, CAST(IF(id = 7, x'ff', x'61') AS STRING) AS note FROM range(10)")
+    with pytest.raises(QueryFailedError) as error:
+        postgres.write(rows, "t")
+    problem = problem_of(error)
+    assert (problem.code, problem.params["column"], problem.params["value"]) == (
+        "HW-DATABASE-VALUE-REJECTED",
+        "note",
+        "a text that is not valid UTF-8",
+    )
+    postgres.write(rows.where(str(problem.params["condition"])), "t")
+    assert postgres.rows("t", "count(*)") == Counter([(9,)])
 
 
 def test_a_null_key_where_nulls_differ(spark: SparkSession, postgres: PostgresStore) -> None:
@@ -238,11 +255,44 @@ def test_a_locked_table_delays_a_batch(spark: SparkSession, postgres: PostgresSt
         timer.start()
         writer.write(rows, a_batch(1))
         assert time.monotonic() - began > 0.9
-    limited = postgres.writer(rows, "t", statement_timeout="200 ms")
+    limited = TableWriter(postgres.database(rows, "t", statement_timeout="200 ms"), patience=0.5)
     with locked(postgres, "t"), pytest.raises(QueryFailedError) as error:
         limited.write(rows, a_batch(2))
-    assert "canceling statement due to statement timeout" in str(problem_of(error))
+    problem = problem_of(error)
+    assert (problem.code, problem.entry.retryable) == ("HW-DATABASE-UNAVAILABLE", True)
+    assert problem.params["says"] == "canceling statement due to statement timeout"
     assert postgres.rows("t") == Counter({("a", 1): 2})
+    limited.write(rows, a_batch(2))
+    assert postgres.rows("t") == Counter({("a", 1): 3})
+
+
+def test_a_suspended_task_does_not_hold_up_batches(spark: SparkSession, postgres: PostgresStore) -> None:
+    """A COPY that never ends locks the staging: the batches use another one, and its rows do not count."""
+    rows = totals(spark, ("a", 1))
+    writer = postgres.writer(rows, "t")
+    writer.write(rows, a_batch(0))
+    (first,) = postgres.staging()
+    into = f'COPY {postgres.schema}."{first}" (task, c0, c1) FROM STDIN'.encode()
+    with psycopg.connect(postgres.keys["url"]) as suspended, suspended.cursor().copy(into) as copy:
+        copy.write_row((1, "late", 7))
+        writer.write(rows, a_batch(1))
+        writer.write(rows, a_batch(2))
+    assert sorted(postgres.staging()) == [first, f"{first}_1"]
+    assert postgres.rows("t") == Counter({("a", 1): 3})
+    postgres.writer(rows, "t").write(rows, a_batch(3, epoch=2))
+    assert [name.rpartition("_")[2] for name in postgres.staging()] == ["2"]
+    assert postgres.staged() == 0
+
+
+def test_errors_that_pass_are_retryable(spark: SparkSession, postgres: PostgresStore) -> None:
+    """After a failover, the old primary can be read-only until the address leads to the new one."""
+    rows = totals(spark, ("a", 1))
+    url = f"{postgres.keys['url']}?options=-c%20default_transaction_read_only%3Don"
+    with pytest.raises(QueryFailedError) as error:
+        TableWriter(postgres.database(rows, "t", url=url), patience=0).write(rows, a_batch(0))
+    problem = problem_of(error)
+    assert (problem.code, problem.entry.retryable) == ("HW-DATABASE-UNAVAILABLE", True)
+    assert "read-only transaction" in str(problem.params["says"])
 
 
 def test_staging_of_dead_runs_is_removed(spark: SparkSession, postgres: PostgresStore) -> None:
@@ -255,11 +305,7 @@ def test_staging_of_dead_runs_is_removed(spark: SparkSession, postgres: Postgres
     database.stage(rows.selectExpr("name c0", "total c1"), claimed.place, claimed.staging)
     assert postgres.staged() == 1
     postgres.writer(rows, "t").write(rows, a_batch(1, epoch=2))
-    tables = postgres.run(
-        "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relnamespace = to_regnamespace($1)",
-        [postgres.schema],
-    )
-    assert [name.rpartition("_")[2] for (name,) in tables] == ["2"]
+    assert [name.rpartition("_")[2] for name in postgres.staging()] == ["2"]
 
 
 def test_a_staging_table_that_was_dropped_is_created_again(
@@ -268,10 +314,7 @@ def test_a_staging_table_that_was_dropped_is_created_again(
     rows = totals(spark, ("a", 1))
     writer = postgres.writer(rows, "t")
     writer.write(rows, a_batch(0))
-    (name,) = postgres.run(
-        "SELECT relname FROM pg_class WHERE relname ^@ 'headwater_staging_' AND relnamespace = to_regnamespace($1)",
-        [postgres.schema],
-    )
-    postgres.run(f'DROP TABLE {postgres.schema}."{name[0]}"')
+    (name,) = postgres.staging()
+    postgres.run(f'DROP TABLE {postgres.schema}."{name}"')
     writer.write(rows, a_batch(1))
     assert postgres.rows("t") == Counter({("a", 1): 2})

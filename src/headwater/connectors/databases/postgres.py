@@ -58,11 +58,15 @@ _ALSO = {
 """Other types of an existing column that take every value, or reject what is not of their form."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((\d+),(\d+)\)")
 _SCALAR_ARRAY = re.compile(r"array<(?!array|map|struct|binary)(.+)>")
-_LOST = ("08", "40", "53", "57P", "55P03", "25P03")
-"""SQLSTATEs, or how they begin, after which a repetition can succeed: connections, deadlocks, resources, shutdown."""
+_LOST = ("08", "40", "53", "57P", "57014", "55P03", "25006", "25P03", "25P04")
+"""SQLSTATEs, or how they begin, after which a repetition can succeed: connections, deadlocks, resources, shutdown,
+timeouts, and a server that is read-only after a failover."""
+_LOCK_TIMEOUT = "1s"
+"""How long a statement waits for a staging table that a suspended task can have locked."""
+_BLOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 _WITH_EQUAL_NULLS = 150000
 """The server version since which a unique index can treat nulls as equal."""
-_UNDEFINED_TABLE, _NOT_A_CHARACTER, _NO_JSON_CHARACTER, _REPEATED = "42P01", "22021", "22P05", "21000"
+_UNDEFINED_TABLE, _REPEATED = "42P01", "21000"
 
 
 class PostgresSession:
@@ -85,6 +89,7 @@ class PostgresSession:
 class CopiedRows:
     """The rows of one batch in the staging table, by the numbers of the tasks that copied them."""
 
+    database: Postgres
     place: tuple[str, str]
     tasks: Sequence[int]
     rows: int
@@ -94,7 +99,13 @@ class CopiedRows:
         return f"(SELECT * FROM {qualified(self.place)} WHERE task IN ({numbers}))"
 
     def clear(self, session: Session) -> None:
-        session.run(f"TRUNCATE {qualified(self.place)}")
+        try:
+            with session.transaction():
+                session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                session.run(f"TRUNCATE {qualified(self.place)}")
+        except _BLOCKED:
+            # A suspended task still copies into it, perhaps for hours, and this transaction has locks.
+            self.database.abandon_staging()
 
 
 class Postgres(Database):
@@ -107,6 +118,8 @@ class Postgres(Database):
 
     _staging = ""
     """The staging table that exists, as far as known: it stays from batch to batch."""
+    _abandoned = 0
+    """How many staging tables a suspended task has kept from being emptied; the next start drops them."""
     nulls_equal = True
     """The server can treat nulls as equal in a unique index; known once connected."""
 
@@ -244,17 +257,22 @@ class Postgres(Database):
         for (name,) in found:
             try:
                 with session.transaction():
-                    session.run("SET LOCAL lock_timeout = '1s'")
+                    session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
                     session.run(f"DROP TABLE IF EXISTS {qualified((table[0], name))}")
-            except psycopg.errors.LockNotAvailable:
+            except _BLOCKED:
                 # A paused task of a dead run still copies into it; the next start drops it.
                 continue
+
+    def abandon_staging(self) -> None:
+        """Use another staging table from the next batch on."""
+        self._abandoned += 1
 
     def stage(self, rows: DataFrame, place: tuple[str, str], name: str) -> CopiedRows:
         from pyspark import cloudpickle
 
         # The executors may not have Headwater.
         cloudpickle.register_pickle_by_value(postgres_task)  # type: ignore[no-untyped-call]
+        name = f"{name}_{self._abandoned}" if self._abandoned else name
         staging = qualified((place[0], name))
         columns = [f"c{number} {self._staged_type(each)}" for number, each in enumerate(self.target.fields)]
         names = ["task", *(f"c{number}" for number in range(len(columns)))]
@@ -271,10 +289,11 @@ class Postgres(Database):
         results = rows.mapInArrow(task, postgres_task.RESULT).collect()
         for result in results:
             if result.state is not None:
-                raise self._rejected(result.state, result.says, result.nul_column)
-        return CopiedRows(
-            (place[0], name), [each.task for each in results], sum(each.rows for each in results)
-        )
+                raise self._rejected(result.state, result.says)
+            if result.column is not None:
+                raise self._refused(self.target.fields[result.column].name, result.says)
+        tasks, count = [each.task for each in results], sum(each.rows for each in results)
+        return CopiedRows(self, (place[0], name), tasks, count)
 
     def _staged_type(self, field: Field) -> str:
         return "text" if field.is_nested else self.type_of(field.type) or "text"
@@ -282,27 +301,29 @@ class Postgres(Database):
     def trouble(self, error: Exception) -> Exception:
         if not isinstance(error, psycopg.Error):
             return error
-        says = (error.diag.message_primary or str(error)).strip()
-        return self._rejected(error.sqlstate or "", says, None)
+        nested = [field.name for field in self.target.fields if field.is_nested]
+        if "\\u0000" in (error.diag.message_detail or "") and len(nested) == 1:
+            return self._refused(nested[0], postgres_task.NUL)
+        return self._rejected(error.sqlstate or "", (error.diag.message_primary or str(error)).strip())
 
-    def _rejected(self, state: str, says: str, nul_column: int | None) -> Exception:
+    def _refused(self, column: str, value: str) -> Rejected:
+        """The error of a text that PostgreSQL cannot store, with the condition of the rows that it can."""
+        if any(field.name == column and field.is_nested for field in self.target.fields):
+            condition = f"NOT contains(to_json({column}), '\\\\u0000')"
+        elif value == postgres_task.NOT_UTF8:
+            condition = f"is_valid_utf8({column})"
+        else:
+            condition = f"NOT contains({column}, char(0))"
+        params = {"column": column, "value": value, "database": self.title, "condition": condition}
+        return Rejected(errors.DATABASE_VALUE_REJECTED, **params)
+
+    def _rejected(self, state: str, says: str) -> Exception:
         says = " ".join(says.split()).rstrip(".")
         if not state or state.startswith(_LOST):
             return Unavailable(says)
         if state == _UNDEFINED_TABLE and "headwater_staging_" in says:
             self._staging = ""
             return StagingLost(says)
-        if nul_column is not None or state in (_NOT_A_CHARACTER, _NO_JSON_CHARACTER):
-            nested = ", ".join(field.name for field in self.target.fields if field.is_nested)
-            name = self.target.fields[nul_column].name if nul_column is not None else nested
-            condition = f"NOT contains({name}, char(0))"
-            params = {
-                "column": name,
-                "value": "a NUL character",
-                "database": self.title,
-                "condition": condition,
-            }
-            return Rejected(errors.DATABASE_VALUE_REJECTED, **params)
         if state == _REPEATED:
             return Rejected(errors.DATABASE_KEY_REPEATED, key=", ".join(self.target.key))
         return Rejected(errors.DATABASE_WRITE_FAILED, says=f"{says} (SQLSTATE {state})")

@@ -20,9 +20,18 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pgpq import ArrowToPostgresBinaryEncoder
 
-RESULT = "task bigint, rows bigint, state string, says string, nul_column int"
-"""What a task returns: its number and its rows; or the SQLSTATE and the message of an error, and the number of the
-column that contains a NUL character, which PostgreSQL does not store."""
+RESULT = "task bigint, rows bigint, state string, says string, column int"
+"""What a task returns: its number and its rows; or the SQLSTATE and the message of an error; or the number of a column
+and what it contains that PostgreSQL does not store."""
+NUL, NOT_UTF8 = "a NUL character", "a text that is not valid UTF-8"
+_SESSION = {
+    "idle_in_transaction_session_timeout": "30s",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    "timezone": "UTC",
+}
 
 
 @contextmanager
@@ -38,12 +47,11 @@ def connected(
                 file.write(content)
         connection = psycopg.connect(url, **keywords, **paths, autocommit=True)  # type: ignore[arg-type]
     with connection:
-        # A process that is paused inside a transaction must not block the run that takes over.
-        connection.execute(
-            "SELECT set_config('statement_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', '30s', false), set_config('timezone', 'UTC', false)",
-            (str(timeout_ms),),
-        )
+        # The server ends the transaction of a suspended process, which would block the run that takes over, and
+        # notices within a minute that a client is gone.
+        settings = {**_SESSION, "statement_timeout": str(timeout_ms)}
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+        connection.execute(f"SELECT {calls}", [text for each in settings.items() for text in each])
         yield connection
 
 
@@ -64,11 +72,11 @@ def copying(
                 with cursor.copy(copy) as stream:
                     stream.write(encoder.write_header())
                     for batch in itertools.chain((first,), filled):
-                        _refuse_nul(batch)
+                        _refuse_invalid(batch)
                         stream.write(encoder.write_batch(_numbered(batch, task)))
                         rows += batch.num_rows
                     stream.write(encoder.finish())
-        except (psycopg.Error, NulFound) as error:
+        except (psycopg.Error, InvalidText) as error:
             # An exception would carry Spark's traceback to people. The rows are read to their end, because Spark
             # stores the state of a batch after the last one.
             for _ in filled:
@@ -80,18 +88,24 @@ def copying(
     return run
 
 
-class NulFound(Exception):
-    """A column of text contains a NUL character."""
+class InvalidText(Exception):
+    """A column contains a text that PostgreSQL does not store."""
 
-    def __init__(self, column: int) -> None:
-        super().__init__(column)
+    def __init__(self, column: int, what: str) -> None:
+        super().__init__(what)
         self.column = column
 
 
-def _refuse_nul(batch: pa.RecordBatch) -> None:
+def _refuse_invalid(batch: pa.RecordBatch) -> None:
     for number, column in enumerate(batch.columns):
-        if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\0")).as_py():
-            raise NulFound(number)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise InvalidText(number, NOT_UTF8) from None
+        if pc.any(pc.match_substring(column, "\0")).as_py():
+            raise InvalidText(number, NUL)
 
 
 def _numbered(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
@@ -99,23 +113,21 @@ def _numbered(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([number, *batch.columns], ["task", *batch.schema.names])
 
 
-def _failed(error: psycopg.Error | NulFound) -> pa.RecordBatch:
-    if isinstance(error, NulFound):
-        return _result(0, 0, "22021", "a text contains a NUL character", error.column)
+def _failed(error: psycopg.Error | InvalidText) -> pa.RecordBatch:
+    if isinstance(error, InvalidText):
+        return _result(0, 0, None, str(error), error.column)
     says = (error.diag.message_primary or str(error)).strip()
     return _result(0, 0, error.sqlstate or "", says or type(error).__name__, None)
 
 
-def _result(
-    task: int, rows: int, state: str | None, says: str | None, nul_column: int | None
-) -> pa.RecordBatch:
+def _result(task: int, rows: int, state: str | None, says: str | None, column: int | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             pa.array([task], pa.int64()),
             pa.array([rows], pa.int64()),
             pa.array([state], pa.string()),
             pa.array([says], pa.string()),
-            pa.array([nul_column], pa.int32()),
+            pa.array([column], pa.int32()),
         ],
-        ["task", "rows", "state", "says", "nul_column"],
+        ["task", "rows", "state", "says", "column"],
     )
