@@ -361,3 +361,28 @@ def test_nan_is_stored_or_refused(
         store.write(rows, "t")
     problem = problem_of(error)
     assert (problem.code, problem.params["column"]) == ("HW-DATABASE-VALUE-REJECTED", "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("CAST(x'ff' AS STRING)", "a text that is not valid UTF-8"),
+        ("timestamp'+10000-01-01T00:00:00Z'", "a time outside the years 1 to 9999"),
+        ("timestamp_ntz'+10000-01-01T00:00:00'", "a time outside the years 1 to 9999"),
+        ("date'+10000-01-01'", "a time outside the years 1 to 9999"),
+    ],
+)
+def test_a_value_that_sqlite_cannot_store_is_named(
+    spark: SparkSession, sqlite: Store, value: str, shown: str
+) -> None:
+    rows = spark.sql(f"SELECT 1 AS id, {value} AS x UNION ALL SELECT 2, null")
+    with pytest.raises(QueryFailedError) as error:
+        sqlite.write(rows, "t")
+    problem = problem_of(error)
+    assert (problem.code, problem.params["column"], problem.params["value"]) == (
+        "HW-DATABASE-VALUE-REJECTED",
+        "x",
+        shown,
+    )
+    sqlite.write(rows.where(f"x IS NULL OR {problem.params['condition']}"), "t")
+    assert sqlite.rows("t") == Counter([(2, None)])

@@ -138,12 +138,24 @@ class Sqlite(EmbeddedDatabase):
         session.run(f"CREATE TABLE {_STAGING} ({', '.join(names)})")
         insert = f"INSERT INTO {_STAGING} VALUES ({', '.join('?' * len(names))})"
         for batch in rows.to_batches():
-            columns = [_python_values(column) for column in batch.columns]
+            columns = [self._values(number, column) for number, column in enumerate(batch.columns)]
             session.connection.executemany(insert, zip(*columns, strict=True))
         return _STAGING
 
     def empty(self, session: Session) -> None:
         session.run(f"DROP TABLE IF EXISTS {_STAGING}")
+
+    def _values(self, number: int, column: pa.Array) -> list[Any]:
+        try:
+            return _python_values(column)
+        except (ValueError, OverflowError) as error:
+            name = self.target.fields[number].name
+            if isinstance(error, UnicodeDecodeError):
+                value, condition = "a text that is not valid UTF-8", f"is_valid_utf8({name})"
+            else:
+                value, condition = "a time outside the years 1 to 9999", f"year({name}) BETWEEN 1 AND 9999"
+            params = {"value": value, "condition": condition, "database": self.title}
+            raise Rejected(errors.DATABASE_VALUE_REJECTED, column=name, **params) from error
 
     def _refuse_nan(self, rows: pa.Table) -> None:
         """SQLite stores NaN as null."""
