@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pyspark import SparkContext
 
@@ -108,6 +111,52 @@ def test_postgres(
     run_batch(file, RunOptions(), append=True, stdout=lambda line: None)
     expected = exact(None, (7, "b", 1))
     assert written(postgres) == {**expected, "orders": expected["orders"] + expected["orders"]}
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duck"])
+def test_a_check_writes_nothing(
+    context: SparkContext, request: pytest.FixtureRequest, tmp_path: Path, name: str
+) -> None:
+    store: Store = request.getfixturevalue(name)
+    file, database = project(tmp_path, store, "nobody"), Path(store.keys["path"])
+    database.parent.rmdir()
+
+    def errors() -> list[str]:
+        return [each.problem.code for each in check(file).findings if each.is_error]
+
+    assert errors() == []
+    assert not database.parent.exists()
+    database.parent.mkdir()
+    store.run("CREATE TABLE orders (id text)")
+    before = database.read_bytes()
+    assert errors() == ["HW-DATABASE-TABLE-MISMATCH"]
+    assert database.read_bytes() == before
+    assert list(database.parent.iterdir()) == [database]
+
+
+WRITER = """
+import sys, duckdb
+with duckdb.connect(sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_check_while_duckdb_is_open(context: SparkContext, duck: Store, tmp_path: Path) -> None:
+    file = project(tmp_path, duck, "nobody")
+    duck.run("CREATE TABLE orders (id text)")
+
+    def errors() -> list[str]:
+        return [each.problem.code for each in check(file).findings if each.is_error]
+
+    writer = [sys.executable, "-c", WRITER, duck.keys["path"]]
+    with subprocess.Popen(writer, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        assert errors() == []
+        process.communicate()
+    with duckdb.connect(duck.keys["path"]):
+        assert errors() == ["HW-DATABASE-TABLE-MISMATCH"]
 
 
 @pytest.mark.feature("D7.2")

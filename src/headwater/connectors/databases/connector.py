@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
 from headwater.connectors.contract import BatchContext, Context
-from headwater.connectors.databases.database import Database, Field, Rejected, Target, Unavailable
+from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
 from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
@@ -106,19 +106,25 @@ class DatabaseWriter(Sink[DatabaseSink]):
         """A problem if the database cannot be reached."""
         if not _can_ask(options, context) or self.kind.missing(context.name, None):
             return []
-        return list(tables.reachable_problems(self._database((), options, context)))
+        database = self._database((), options, context)
+        database.only_reads = not context.starts
+        try:
+            return list(tables.reachable_problems(database))
+        except Busy:
+            return []
 
     def outgoing(self, rows: DataFrame, options: DatabaseSink, context: Context) -> DataFrame:
         """The rows, after a comparison with the table and the ledger."""
         database = self._database(tables.fields_of(rows), options, context)
         # Spark analyzes `delete_when`.
         tables.wired(rows, database)
+        database.only_reads = not context.starts
         if _can_ask(options, context):
             try:
                 problems = list(tables.table_problems(database))
                 # A batch run has no ledger.
                 problems += [] if context.batch else tables.ledger_problems(database, *_progress(context))
-            except Unavailable:
+            except (Unavailable, Busy):
                 # `code_problems` reports it before a start; after a restart, the first batch waits for the database.
                 problems = []
             except Rejected as error:

@@ -114,6 +114,10 @@ class Unavailable(Exception):
     """The database did not do its work now, and may later: the text says why."""
 
 
+class Busy(Exception):
+    """A run uses the database, and a check does not wait for it."""
+
+
 class StagingLost(Unavailable):
     """The staging does not have the rows that were loaded into it, for example after a crash of the server."""
 
@@ -150,6 +154,9 @@ class Database(ABC):
     """Names that differ only in case are the same."""
     finds_repeats: bool = False
     """An upsert reports several rows with one key itself."""
+
+    only_reads = False
+    """For a check, which writes nothing: it does not create a missing file."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

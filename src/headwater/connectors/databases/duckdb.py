@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import (
+    Busy,
     Column,
     Field,
     Rejected,
@@ -76,10 +77,23 @@ class Duckdb(EmbeddedDatabase):
     @contextmanager
     def connect(self) -> Iterator[DuckdbSession]:
         try:
-            with self.turn(), duckdb.connect(self.path) as connection:
+            with self.turn(), self._opened() as connection:
                 yield DuckdbSession(connection)
         except (duckdb.Error, OSError) as error:
             raise self.trouble(error) from error
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        if self.is_missing:
+            return duckdb.connect(":memory:")
+        try:
+            return duckdb.connect(self.path, read_only=self.only_reads)
+        except duckdb.ConnectionException:
+            # The user's code has a connection in this process, and all have to be of one kind.
+            return duckdb.connect(self.path, read_only=not self.only_reads)
+        except duckdb.IOException as error:
+            if self.only_reads and "lock on file" in str(error):
+                raise Busy from error
+            raise
 
     def describe(self, session: Session, table: tuple[str, str]) -> Table | None:
         schema, name = table[0] or "main", table[1]

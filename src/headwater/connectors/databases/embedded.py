@@ -54,8 +54,14 @@ class EmbeddedDatabase(Database):
     def turn(self) -> Iterator[None]:
         """Wait until no other sink of this process uses the file; its directory exists then."""
         with _TURNS[os.path.realpath(self.path)]:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            if not self.only_reads:
+                os.makedirs(os.path.dirname(self.path), exist_ok=True)
             yield
+
+    @property
+    def is_missing(self) -> bool:
+        """The file does not exist, and a check does not create it: the check sees an empty database."""
+        return self.only_reads and not os.path.exists(self.path)
 
     @abstractmethod
     def fill(self, session: Session, rows: pa.Table) -> str:

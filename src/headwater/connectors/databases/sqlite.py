@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -82,7 +83,9 @@ class Sqlite(EmbeddedDatabase):
             raise self.trouble(error) from error
 
     def _opened(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=_LOCK_SECONDS, isolation_level=None)
+        place = f"{Path(self.path).absolute().as_uri()}?mode={'ro' if self.only_reads else 'rwc'}"
+        place = ":memory:" if self.is_missing else place
+        return sqlite3.connect(place, timeout=_LOCK_SECONDS, isolation_level=None, uri=True)
 
     def describe(self, session: Session, table: tuple[str, str]) -> Table | None:
         schema, name = quoted(table[0] or "main"), quoted(table[1])
