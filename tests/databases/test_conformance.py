@@ -249,6 +249,47 @@ def test_a_table_with_other_columns_is_refused_with_the_difference(spark: SparkS
     )
 
 
+def test_the_statements_of_a_hint_mend_the_table(spark: SparkSession, store: Store) -> None:
+    """SQLite has no statement that changes a column."""
+    alters = store.kind.name != "sqlite"
+    columns = "name integer, must integer NOT NULL" if alters else "name text"
+    store.run(f"CREATE TABLE {store.into('t')} ({columns})")
+    database = store.database(totals(spark), "t", "update", key=["name", "total"])
+    (problem,) = table_problems(database)
+    start, statements, _ = str(problem.params["hint"]).split("`", 2)
+    assert start == "Run "
+    for statement in statements.split("; "):
+        store.run(statement)
+    assert list(table_problems(database)) == []
+    store.write(totals(spark, ("a", 1)), "t", "update", key=["name", "total"])
+    assert store.rows("t", "name, total") == Counter([("a", 1)])
+
+
+def test_a_hint_has_no_statements_that_do_not_mend_the_table(spark: SparkSession, sqlite: Store) -> None:
+    sqlite.run("CREATE TABLE t (name integer)")
+    (problem,) = table_problems(sqlite.database(totals(spark), "t", "update", key=["name"]))
+    assert str(problem.params["hint"]).startswith(
+        "Change the table of the pipeline, or write to another table"
+    )
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duck"])
+def test_unique_indexes_are_found(spark: SparkSession, request: pytest.FixtureRequest, name: str) -> None:
+    store: Store = request.getfixturevalue(name)
+    rows = spark.sql("""SELECT 1 AS `a,b`, 2 AS `c"d`, 3 AS `e'f`, 4 AS plain""")
+
+    def accepted(key: list[str]) -> bool:
+        return not list(table_problems(store.database(rows, "t", "update", key=key)))
+
+    store.run("""CREATE TABLE t ("a,b" int, "c""d" int, "e'f" int, plain int)""")
+    store.run("""CREATE UNIQUE INDEX one ON t ("a,b", "c""d", "e'f")""")
+    store.run("CREATE UNIQUE INDEX two ON t (abs(plain))")
+    store.run("CREATE INDEX three ON t (plain)")
+    assert accepted(["a,b", 'c"d', "e'f"])
+    assert not accepted(["plain"])
+    assert not accepted(["a,b"])
+
+
 def test_missing_columns_are_added(spark: SparkSession, store: Store) -> None:
     store.write(spark.sql("SELECT 'a' AS name"), "t")
     rows = totals(spark, ("b", 2))

@@ -101,6 +101,11 @@ def test_a_function_is_called_once_for_each_batch(
     assert [(batch, count) for batch, count, _ in calls] == [(0, 1), (1, 1), (1, 1)]
     assert len({token for _, _, token in calls}) == 2
     assert calls[1] == calls[2]
+    # Another checkpoint would call it with the same rows.
+    with pytest.raises(StreamingQueryException, match="HW-DATABASE-FUNCTION-FOREIGN") as error:
+        run(orders(spark, tmp_path), tmp_path / "new", function)
+    assert "other_writers" not in str(error.value)
+    assert len(calls) == 3
 
 
 def test_wrong_arguments_and_calls(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from headwater.connectors.databases.database import (
     Unique,
 )
 from headwater.connectors.databases.embedded import EmbeddedDatabase
+from headwater.connectors.databases.names import unquoted
 
 _TYPES = {
     "boolean": "BOOLEAN",
@@ -116,13 +117,19 @@ class Duckdb(EmbeddedDatabase):
         uniques = session.run(
             "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = current_database() "
             "AND lower(schema_name) = lower($1) AND lower(table_name) = lower($2) "
-            "AND constraint_type IN ('UNIQUE', 'PRIMARY KEY')",
+            "AND constraint_type IN ('UNIQUE', 'PRIMARY KEY') "
+            # The columns of an index are one text, with names in double quotes if they need them.
+            "UNION ALL SELECT CAST(expressions AS VARCHAR[]) FROM duckdb_indexes() "
+            "WHERE database_name = current_database() AND is_unique AND NOT is_primary "
+            "AND lower(schema_name) = lower($1) AND lower(table_name) = lower($2)",
             schema,
             name,
         )
         return Table(
             tuple(Column(self.as_declared(name), type_, required) for name, type_, required in columns),
-            tuple(Unique(frozenset(map(self.as_declared, names))) for (names,) in uniques),
+            tuple(
+                Unique(frozenset(self.as_declared(unquoted(each)) for each in names)) for (names,) in uniques
+            ),
             "table" if kinds[0][0] == "BASE TABLE" else "view",
         )
 

@@ -44,6 +44,7 @@ class EmbeddedDatabase(Database):
     """A table in a file."""
 
     folds_case = True
+    names_indexes = True
 
     @property
     def path(self) -> str:

@@ -38,9 +38,15 @@ DATABASE_TABLE_MISMATCH = Entry(
 )
 DATABASE_LEDGER_FOREIGN = Entry(
     "Sink `{sink}`: another query has written table {table}: {who}. This query has a new checkpoint and would "
-    "write all its rows in addition.",
+    "write all its rows again.",
     "Continue with the checkpoint of that query. Or start over: empty the table and run `{statement}`. Or keep its "
     "rows and write to the same table: set `other_writers: allow`.",
+)
+DATABASE_FUNCTION_FOREIGN = Entry(
+    "`hw.sinks.exactly_once`: another query has called the function `{table}`: {who}. This query has a new checkpoint "
+    "and would call it with all its rows again.",
+    "Continue with the checkpoint of that query. Or start over: remove the rows that the function has stored and run "
+    "`{statement}`. Or pass another `name`.",
 )
 DATABASE_LEDGER_AHEAD = Entry(
     "Sink `{sink}`: table {table} already contains batch {recorded} of this query, but the checkpoint continues "
@@ -55,7 +61,8 @@ DATABASE_SINK_INVALID = Entry("`hw.sinks.{function}`: {says}.", "Correct the arg
 
 DATABASE_NO_QUERY = Entry(
     "`hw.sinks.{function}` got a batch outside of a streaming query.",
-    "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Spark Connect is not supported.",
+    "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Headwater does not support Spark "
+    "Connect.",
 )
 
 DATABASE_ADDRESS_INVALID = Entry(
@@ -75,7 +82,7 @@ DATABASE_SUPERSEDED = Entry(
     "Stop this run. The newer run continues the query.",
 )
 DATABASE_KEY_REPEATED = Entry(
-    "Sink `{sink}`: a batch contains several rows with the same key ({key}), and no order decides between them.",
+    "Sink `{sink}`: a batch contains several rows with the same key ({key}), and their order is undefined.",
     "Emit one row per key, for example with an aggregation, or add a column to `key`.",
 )
 DATABASE_KEY_NULL = Entry(

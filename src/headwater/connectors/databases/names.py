@@ -23,6 +23,11 @@ def table_name(into: str) -> tuple[str, str]:
     )
 
 
+def unquoted(identifier: str) -> str:
+    """The name of an identifier in SQL."""
+    return identifier[1:-1].replace('""', '"') if identifier.startswith('"') else identifier
+
+
 def quoted(name: str) -> str:
     """An identifier in SQL, for every database here: in double quotes, and double quotes doubled."""
     return '"' + name.replace('"', '""') + '"'

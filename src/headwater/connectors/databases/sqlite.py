@@ -73,6 +73,7 @@ class Sqlite(EmbeddedDatabase):
     """A table of SQLite."""
 
     title = "SQLite"
+    alters_columns = False
 
     @contextmanager
     def connect(self) -> Iterator[SqliteSession]:

@@ -34,7 +34,7 @@ from headwater.connectors.databases.database import (
 )
 from headwater.connectors.databases.ledger import Ledger, Recorded
 from headwater.connectors.options import TIMES
-from headwater.errors import PipelineError, Problem, QueryFailedError
+from headwater.errors import Entry, PipelineError, Problem, QueryFailedError
 from headwater.spec.schema import backticked
 
 T = TypeVar("T")
@@ -227,7 +227,7 @@ class FunctionLedger(Steps):
             database.claim(session)
             ledger = Ledger(database.locate(session)[0], name, batch.query_id, database.locks_rows)
             ledger.create(session)
-            if problem := foreign_problem(database, ledger, session):
+            if problem := foreign_problem(database, ledger, session, errors.DATABASE_FUNCTION_FOREIGN):
                 raise PipelineError(problem)
             found = ledger.claim(session, "", batch.query, batch.epoch or None)
             ledger.check_order(found, batch.batch_id)
@@ -259,7 +259,9 @@ def unavailable(database: Database, error: Unavailable) -> Problem:
     return target.at(errors.DATABASE_UNAVAILABLE, says=str(error), address=target.options.address)
 
 
-def foreign_problem(database: Database, ledger: Ledger, session: Session) -> Problem | None:
+def foreign_problem(
+    database: Database, ledger: Ledger, session: Session, entry: Entry = errors.DATABASE_LEDGER_FOREIGN
+) -> Problem | None:
     """A problem if other queries have written the table, and this one has not."""
     target = database.target
     if target.options.other_writers == "allow" or ledger.read(session) is not None:
@@ -268,7 +270,7 @@ def foreign_problem(database: Database, ledger: Ledger, session: Session) -> Pro
     if not others:
         return None
     params = {"table": ledger.target, "who": "; ".join(others)}
-    return target.at(errors.DATABASE_LEDGER_FOREIGN, **params, statement=ledger.forget_statement(own=False))
+    return target.at(entry, **params, statement=ledger.forget_statement(own=False))
 
 
 def table_problems(database: Database) -> Iterator[Problem]:
