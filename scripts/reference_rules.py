@@ -55,7 +55,7 @@ NAMES = {
     "HW-SINK-TYPES-CHANGED": "Sink schema changed",
     "HW-WATERMARK-COLUMN-NOT-FOUND": "Watermark column",
 }
-"""Names of rules with several codes, by the first of them; other rules are named after their first code."""
+"""Names of rules with several codes, by one of them; other rules are named after their first code."""
 WORDS = {"avro": "Avro", "csv": "CSV", "id": "ID", "kafka": "Kafka", "protobuf": "Protobuf", "sql": "SQL"}
 
 
@@ -93,8 +93,9 @@ def _titles() -> dict[str, str]:
     """The title of each rule by its name; two rules with one first code are numbered."""
     found: dict[str, str] = {}
     for name, rule in built_in().items():
-        first = next(iter(rule.entries)).code
-        title = (NAMES.get(first) if len(rule.entries) > 1 else None) or in_words(first)
+        codes = [entry.code for entry in rule.entries]
+        named = (NAMES[code] for code in codes if code in NAMES and len(codes) > 1)
+        title = next(named, in_words(codes[0]))
         taken = title in found.values()
         found[name] = f"{title} ({area_of(rule).lower()})" if taken else title
     return found

@@ -139,6 +139,15 @@ def test_a_reader_sees_the_old_or_the_new_result(
         reader.join(30)
 
 
+def test_a_result_with_a_primary_key_is_replaced(spark: SparkSession, store: Store) -> None:
+    """The same keys are deleted and inserted in one transaction."""
+    store.run(f"CREATE TABLE {store.into('t')} (id bigint PRIMARY KEY, version integer)")
+    for batch, number in enumerate((5_000, 5_000, 3)):
+        rows = spark.range(number).selectExpr("id", f"{batch} AS version")
+        store.write(rows, "t", "complete", batch=batch)
+        assert store.rows("t") == Counter((each, batch) for each in range(number))
+
+
 def test_a_batch_with_one_key_twice_is_refused(spark: SparkSession, store: Store) -> None:
     writer = store.writer(totals(spark), "t", mode="update", key=["name"])
     writer.write(totals(spark, ("a", 1)), a_batch(0))

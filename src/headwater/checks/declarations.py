@@ -180,7 +180,8 @@ class _Rejections(Mapping[Entry, Severity]):
         return dict.fromkeys(self, Severity.ERROR)[entry]
 
     def __iter__(self) -> Iterator[Entry]:
-        return (entry for each in all_connectors().values() if each.sink for entry in each.sink.rejections)
+        sinks = (each.sink for each in all_connectors().values() if each.sink)
+        return iter(dict.fromkeys(entry for sink in sinks for entry in sink.rejections))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -158,6 +158,20 @@ def test_a_sink_that_reads_a_source_directly(tmp_path: Path) -> None:
     assert problem.params == {"name": "out", "column": "span", "type": "struct<end:timestamp>"}
 
 
+def test_the_errors_of_all_sinks_are_listed_once() -> None:
+    codes = [entry.code for entry in sink_columns.entries]
+    assert len(codes) == len(set(codes))
+    # Of a database, only what needs no connection.
+    assert {code for code in codes if code.startswith("HW-DATABASE-")} == {
+        "HW-DATABASE-DRIVER-MISSING",
+        "HW-DATABASE-KEY-NOT-FOUND",
+        "HW-DATABASE-KEY-REQUIRED",
+        "HW-DATABASE-KEY-UNUSED",
+        "HW-DATABASE-NAME-INVALID",
+        "HW-DATABASE-TYPE-UNSUPPORTED",
+    }
+
+
 def test_folders_add_no_columns(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (problem,) = problems(sink_columns, tmp_path, by="day", path=".")

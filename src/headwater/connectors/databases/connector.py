@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
 from headwater.connectors.contract import BatchContext, Context
+from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
-from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
+from headwater.connectors.databases.errors import ENTRIES
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
@@ -43,7 +44,7 @@ class Kind:
         for package in self.packages:
             if find_spec(package) is None:
                 params = {"sink": sink, "connector": self.name, "package": package, "extra": self.name}
-                return DATABASE_DRIVER_MISSING.at(place, **params)
+                return errors.DATABASE_DRIVER_MISSING.at(place, **params)
         return None
 
     def database(self, target: Target) -> Database:
@@ -84,7 +85,14 @@ class DatabaseWriter(Sink[DatabaseSink]):
     writes_in_place = True
     fences = True
     fixed_keys = ("into",)
-    rejections = tuple(ENTRIES.values())
+    rejections = (
+        errors.DATABASE_DRIVER_MISSING,
+        errors.DATABASE_NAME_INVALID,
+        errors.DATABASE_TYPE_UNSUPPORTED,
+        errors.DATABASE_KEY_REQUIRED,
+        errors.DATABASE_KEY_UNUSED,
+        errors.DATABASE_KEY_NOT_FOUND,
+    )
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
