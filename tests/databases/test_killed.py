@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from pyspark import SparkContext
 
-from tests.databases.conftest import PostgresStore
+from tests.databases.conftest import PASSWORD, PostgresStore
 from tests.faults.test_paused import CODE, ELSEWHERE, LEASE_SECONDS, guards
 from tests.pipelines import feed, run_until_idle, write
 from tests.processes import Program, headwater, jvm_of, lock_of, program
@@ -104,6 +104,10 @@ def test_killed_and_paused_inside_a_batch(
             stop(other)
     assert has(0, 1, 2, 3)
     assert postgres.ledger() == [(3, 4)]
+    # The address is in no output, no log of Spark and no file of the runs.
+    files = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert {"spark.log", killed.stdout_file.name, killed.stderr_file.name} <= {each.name for each in files}
+    assert [each for each in files if PASSWORD.encode() in each.read_bytes()] == []
 
 
 def _waits(connection: psycopg.Connection[Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
 from headwater.api.check import check
+from headwater.api.explain import explain
 from headwater.errors import PipelineError
 from headwater.events import Event, QueryTerminated
 from headwater.runtime import RunOptions
@@ -192,6 +194,8 @@ def test_check_names_the_guarantee_and_what_is_wrong(
     assert [each.outline.guarantee.level.value for each in result.sinks if each.outline] == [
         "exactly-once"
     ] * 3
+    explained = explain(file)
+    assert PASSWORD not in f"{explained}{json.dumps(explained.to_json())}"
     postgres.run(f"CREATE TABLE {postgres.into('orders')} (id text, customer text)")
     (problem,) = [each.problem for each in check(file).findings if each.is_error]
     assert problem.code == "HW-DATABASE-TABLE-MISMATCH"

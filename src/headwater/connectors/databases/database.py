@@ -11,7 +11,7 @@ and how rows of a batch get into its staging.
       written_at            when that batch was committed
 
 One transaction applies a batch: it locks the ledger's row, compares it, changes the table, and updates the row.
-So the row and the table always agree, whatever dies at whatever point, and the outcome of a COMMIT whose answer was
+So the row and the table always agree, after a crash at any point, and the outcome of a COMMIT whose answer was
 lost can be read from the ledger.
 """
 
@@ -111,7 +111,7 @@ class Session(Protocol):
 
 
 class Unavailable(Exception):
-    """The database did not do its work now, and may later: the text says why."""
+    """The database could not process the request; a retry can succeed. The text says why."""
 
 
 class Busy(Exception):
