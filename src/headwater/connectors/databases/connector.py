@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
-from headwater.connectors.contract import BatchContext, Context
+from headwater.connectors.contract import Context
 from headwater.connectors.databases.database import Database, Field, Target, Unavailable
 from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
@@ -140,11 +140,6 @@ class DatabaseWriter(Sink[DatabaseSink]):
                 raise CarriedProblem(error.problems[0]) from None
 
         return writer.foreachBatch(write)
-
-    def write_one(
-        self, rows: DataFrame, options: DatabaseSink, context: Context, batch: BatchContext
-    ) -> None:
-        tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write(rows, batch)
 
     def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
         tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)
