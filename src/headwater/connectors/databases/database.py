@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.connectors.databases import errors
-from headwater.connectors.databases.names import quoted
+from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import DatabaseSink
 from headwater.errors import Place, Problem
 from headwater.spec import Mode
@@ -215,6 +215,10 @@ class Database(ABC):
         yield from self._key_problems()
 
     def _name_problems(self) -> Iterator[Problem]:
+        for what, name in zip(("schema", "table"), table_name(self.target.options.into), strict=True):
+            # Without a schema, it is that of the connection.
+            if name and (why := self._why_invalid(name)):
+                yield self._invalid_name(what, name, why, "Set `into` to another name.")
         seen: dict[str, str] = {}
         for field in self.target.fields:
             folded = field.name.lower() if self.folds_case else field.name
@@ -222,9 +226,13 @@ class Database(ABC):
             if not why and folded in seen:
                 why = f"it is the same as `{seen[folded]}`"
             if why:
-                params = {"what": "column", "name": field.name, "database": self.title, "why": why}
-                yield self.target.at(errors.DATABASE_NAME_INVALID, **params)
+                hint = f"Rename it. In SQL: `{field.name} AS short_name`."
+                yield self._invalid_name("column", field.name, why, hint)
             seen[folded] = field.name
+
+    def _invalid_name(self, what: str, name: str, why: str, hint: str) -> Problem:
+        params = {"what": what, "name": name, "database": self.title, "why": why, "hint": hint}
+        return self.target.at(errors.DATABASE_NAME_INVALID, **params)
 
     def _why_invalid(self, name: str) -> str:
         if "\0" in name:

@@ -12,7 +12,7 @@ DATABASE_DRIVER_MISSING = Entry(
 )
 DATABASE_NAME_INVALID = Entry(
     "Sink `{sink}`: {what} `{name}` is not a valid name in {database}: {why}.",
-    "Rename it. In SQL: `{name} AS short_name`.",
+    "{hint}",
 )
 DATABASE_TYPE_UNSUPPORTED = Entry(
     "Sink `{sink}`: column `{column}` has type {type}, which {database} cannot store.",

@@ -14,6 +14,7 @@ from headwater.connectors.databases.connector import (
     DatabaseWriter,
     carried_problem,
 )
+from headwater.connectors.databases.database import Target
 from headwater.connectors.databases.errors import DATABASE_SUPERSEDED
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import PostgresSink
@@ -21,6 +22,7 @@ from headwater.connectors.databases.postgres import Postgres
 from headwater.connectors.databases.sqlite import affinity
 from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
+from headwater.spec import Mode
 from headwater.values import Secret
 from headwater.values.secrets import scrub
 
@@ -49,6 +51,17 @@ def test_a_table_has_a_schema_or_none(into: str, parts: tuple[str, str]) -> None
 def test_other_texts_are_no_table(into: str) -> None:
     with pytest.raises(ValueError, match="is not a table"):
         table_name(into)
+
+
+@pytest.mark.parametrize(
+    ("into", "what"), [("é" * 31, None), ("é" * 32, "table"), (f"{'s' * 64}.t", "schema")]
+)
+def test_names_that_postgresql_would_cut(into: str, what: str | None) -> None:
+    options = PostgresSink(url="postgresql://localhost/shop", into=into)
+    found = list(Postgres(Target("out", "shop", Mode.APPEND, (), options)).problems())
+    assert [(each.code, each.params["what"], each.params["why"]) for each in found] == [
+        ("HW-DATABASE-NAME-INVALID", what, "it is longer than 63 bytes")
+    ] * bool(what)
 
 
 def test_names_are_quoted() -> None:
