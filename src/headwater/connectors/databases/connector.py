@@ -14,6 +14,7 @@ from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyMo
 from headwater.connectors.contract import Context
 from headwater.connectors.databases.database import Database, Field, Target, Unavailable
 from headwater.connectors.databases.errors import DATABASE_DRIVER_MISSING, ENTRIES
+from headwater.connectors.databases.ledger import NextBatch
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
@@ -112,12 +113,13 @@ class DatabaseWriter(Sink[DatabaseSink]):
         """The rows, after a comparison with the table and the ledger."""
         database = self._database(tables.fields_of(rows), options, context)
         # Spark analyzes `delete_when`.
-        tables.wired(rows, database)
+        tables.staging_rows(rows, database)
         if _can_ask(options, context):
             try:
                 problems = list(tables.table_problems(database))
                 # A batch run has no ledger.
-                problems += [] if context.batch else tables.ledger_problems(database, *_progress(context))
+                if not context.batch:
+                    problems += tables.ledger_problems(database, *_progress(context), context.epoch)
             except Unavailable:
                 # `code_problems` reports it before a start; after a restart, the first batch waits for the database.
                 problems = []
@@ -129,12 +131,14 @@ class DatabaseWriter(Sink[DatabaseSink]):
         self, writer: DataStreamWriter, options: DatabaseSink, context: Context
     ) -> DataStreamWriter:
         table: tables.TableWriter | None = None
+        start = None if context.test else _progress(context)[1]
 
         def write(rows: DataFrame, batch_id: int) -> None:
             nonlocal table
             try:
                 if table is None:
-                    table = tables.TableWriter(self._database(tables.fields_of(rows), options, context))
+                    database = self._database(tables.fields_of(rows), options, context)
+                    table = tables.TableWriter(database, start=start)
                 table.write(rows, context.of_batch(batch_id))
             except HeadwaterError as error:
                 raise CarriedProblem(error.problems[0]) from None
@@ -161,13 +165,15 @@ def _can_ask(options: DatabaseSink, context: Context) -> bool:
     )
 
 
-def _progress(context: Context) -> tuple[str | None, int | None]:
-    """The ID of the query and its newest planned batch, if it has started."""
+def _progress(context: Context) -> tuple[str | None, NextBatch]:
+    """The ID of the query, if it has started, and its next batch."""
     if context.checkpoint is None or not context.checkpoint.is_dir():
-        return None, None
+        return None, NextBatch(0, planned=False)
     checkpoint = Checkpoint(LocalStore(context.checkpoint))
-    newest = checkpoint.last_offset
-    return checkpoint.query_id, newest.batch_id if newest else None
+    planned, unfinished = checkpoint.last_offset, checkpoint.unfinished
+    if unfinished is not None:
+        return checkpoint.query_id, NextBatch(unfinished)
+    return checkpoint.query_id, NextBatch(planned.batch_id + 1 if planned else 0, planned=False)
 
 
 DUCKDB = Kind("duckdb", DuckdbSink, "duckdb:Duckdb", ("duckdb",), on_driver=True)

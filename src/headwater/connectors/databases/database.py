@@ -11,14 +11,14 @@ and how rows of a batch get into its staging.
       written_at            when that batch was committed
 
 One transaction applies a batch: it locks the ledger's row, compares it, changes the table, and updates the row.
-So the row and the table always agree, whatever dies at whatever point, and the outcome of a COMMIT whose answer was
-lost can be read from the ledger.
+So the row and the table always agree, also after a crash at any point, and the ledger shows the outcome of a COMMIT
+whose answer was lost.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -111,7 +111,7 @@ class Session(Protocol):
 
 
 class Unavailable(Exception):
-    """The database did not do its work now, and may later: the text says why."""
+    """The database could not process the request; a retry can succeed. The text says why."""
 
 
 class StagingLost(Unavailable):
@@ -184,13 +184,15 @@ class Database(ABC):
     def trouble(self, error: Exception) -> Exception:
         """Unavailable or Rejected for an error of the driver; any other error itself."""
 
-    def claim(self, session: Session) -> None:  # noqa: B027 - nothing to do where transactions exclude each other
-        """Keep other runs from claiming the ledger until the end of the transaction."""
+    def exclude(  # noqa: B027 - nothing to do where transactions exclude each other
+        self, session: Session, name: str
+    ) -> None:
+        """Let other transactions with this name wait until the end of this one."""
 
     def drop_staging(  # noqa: B027 - nothing to do where a transaction has the staging
-        self, session: Session, table: tuple[str, str], prefix: str
+        self, session: Session, table: tuple[str, str], prefix: str, is_dead: Callable[[str], bool]
     ) -> None:
-        """Drop what dead runs have left."""
+        """Drop the staging with this prefix whose run is dead, by its name."""
 
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""

@@ -38,7 +38,7 @@ DATABASE_TABLE_MISMATCH = Entry(
 )
 DATABASE_LEDGER_FOREIGN = Entry(
     "Sink `{sink}`: another query has written table {table}: {who}. This query has a new checkpoint and would "
-    "write all its rows in addition.",
+    "write all its rows again.",
     "Continue with the checkpoint of that query. Or start over: empty the table and run `{statement}`. Or keep its "
     "rows and write to the same table: set `other_writers: allow`.",
 )
@@ -47,6 +47,17 @@ DATABASE_LEDGER_AHEAD = Entry(
     "with batch {batch}. The checkpoint is older than the table.",
     "Restore the newer checkpoint. Or run `{statement}`, after you have removed the rows of batch {batch} and later "
     "from the table.",
+)
+DATABASE_LEDGER_BEHIND = Entry(
+    "Sink `{sink}`: the newest batch of this query in table {table} is {recorded}, but the checkpoint continues with "
+    "batch {batch}. The table is older than the checkpoint, and lacks the batches between them.",
+    "Restore the newer table and its ledger, or a checkpoint as old as the table. Or run `{statement}` to continue "
+    "without the rows of these batches.",
+)
+DATABASE_LEDGER_RUN_NEWER = Entry(
+    "Sink `{sink}`: the ledger of table {table} contains run {recorded} of this query, but this is run {epoch}. The "
+    "run directory does not contain the number of the newest run, or a plain PySpark query used the checkpoint.",
+    "Stop every other run of this query. Then run `{statement}` and restart.",
 )
 
 DATABASE_SINK_INVALID = Entry("`hw.sinks.{function}`: {says}.", "Correct the arguments of the call.")
@@ -67,10 +78,11 @@ DATABASE_UNAVAILABLE = Entry(
 DATABASE_SUPERSEDED = Entry(
     "Sink `{sink}`: the database rejected batch {batch} of this run (number {epoch}), because run {newer} of "
     "the same query has taken over.",
-    "Stop this run. The newer run continues the query.",
+    "Stop this run. The newer run continues the query. If no newer run exists, restart this one: its check reports "
+    "the statement that corrects the ledger.",
 )
 DATABASE_KEY_REPEATED = Entry(
-    "Sink `{sink}`: a batch contains several rows with the same key ({key}), and no order decides between them.",
+    "Sink `{sink}`: a batch contains several rows with the same key ({key}), and their order is undefined.",
     "Emit one row per key, for example with an aggregation, or add a column to `key`.",
 )
 DATABASE_KEY_NULL = Entry(

@@ -60,7 +60,8 @@ class DatabaseSink(SinkOptions):
     )
     other_writers: Literal["fail", "allow"] = Field(
         default="fail",
-        description="`allow` writes to a table that another query, or this one with an older checkpoint, has written.",
+        description="`allow` writes to a table that another query, or this sink with a previous checkpoint, has "
+        "written.",
     )
 
     @field_validator("into")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -220,10 +220,12 @@ class Postgres(Database):
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"
 
-    def claim(self, session: Session) -> None:
-        session.run("SELECT pg_advisory_xact_lock(hashtext('headwater_ledger'))")
+    def exclude(self, session: Session, name: str) -> None:
+        session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", name)
 
-    def drop_staging(self, session: Session, table: tuple[str, str], prefix: str) -> None:
+    def drop_staging(
+        self, session: Session, table: tuple[str, str], prefix: str, is_dead: Callable[[str], bool]
+    ) -> None:
         self._staging = ""
         found = session.run(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -232,6 +234,8 @@ class Postgres(Database):
             prefix,
         )
         for (name,) in found:
+            if not is_dead(name):
+                continue
             try:
                 with session.transaction():
                     session.run("SET LOCAL lock_timeout = '1s'")

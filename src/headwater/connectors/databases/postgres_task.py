@@ -41,7 +41,11 @@ def connected(
         # A process that is paused inside a transaction must not block the run that takes over.
         connection.execute(
             "SELECT set_config('statement_timeout', %s, false), "
-            "set_config('idle_in_transaction_session_timeout', '30s', false), set_config('timezone', 'UTC', false)",
+            "set_config('idle_in_transaction_session_timeout', '30s', false), set_config('timezone', 'UTC', false), "
+            # Who waits for a lock fails, repeats the step, and reports it if it stays locked. A statement after a lock
+            # sees what its last holder has committed.
+            "set_config('lock_timeout', '10s', false), "
+            "set_config('default_transaction_isolation', 'read committed', false)",
             (str(timeout_ms),),
         )
         yield connection

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -12,10 +14,12 @@ from headwater.connectors.databases.connector import (
     POSTGRES,
     CarriedProblem,
     DatabaseWriter,
+    _progress,
     carried_problem,
 )
 from headwater.connectors.databases.database import Target
 from headwater.connectors.databases.errors import DATABASE_SUPERSEDED
+from headwater.connectors.databases.ledger import NextBatch
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import PostgresSink
 from headwater.connectors.databases.postgres import Postgres
@@ -127,3 +131,27 @@ def test_casts_never_cut() -> None:
     assert driver.value("s.c0", field, "character varying(3)") == "s.c0::character varying"
     assert driver.value("s.c0", field, "numeric(10,2)") == "s.c0::numeric"
     assert driver.value("s.c0", field, "timestamp with time zone") == "s.c0::timestamp with time zone"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "following"),
+    [
+        (None, None, (None, NextBatch(0, planned=False))),
+        ([], [], ("q", NextBatch(0, planned=False))),
+        ([0], [], ("q", NextBatch(0))),
+        ([0, 1], [0], ("q", NextBatch(1))),
+        ([0, 1], [0, 1], ("q", NextBatch(2, planned=False))),
+    ],
+)
+def test_the_batch_with_which_a_checkpoint_continues(
+    tmp_path: Path, offsets: list[int] | None, commits: list[int] | None, following: Any
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    if offsets is not None and commits is not None:
+        for folder, numbers, text in (("offsets", offsets, "v1\n{}\n0"), ("commits", commits, "v1\n{}")):
+            (checkpoint / folder).mkdir(parents=True)
+            for number in numbers:
+                (checkpoint / folder / str(number)).write_text(text, encoding="utf-8")
+        (checkpoint / "metadata").write_text('{"id":"q"}', encoding="utf-8")
+    context: Any = SimpleNamespace(checkpoint=checkpoint)
+    assert _progress(context) == following
