@@ -66,7 +66,8 @@ DATABASE_SINK_INVALID = Entry("`hw.sinks.{function}`: {says}.", "Correct the arg
 
 DATABASE_NO_QUERY = Entry(
     "`hw.sinks.{function}` got a batch outside of a streaming query.",
-    "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Spark Connect is not supported.",
+    "Pass the function to `writeStream.foreachBatch(…)`, and start the query. Headwater does not support "
+    "Spark Connect.",
 )
 
 DATABASE_UNAVAILABLE = Entry(
@@ -95,6 +96,12 @@ DATABASE_VALUE_REJECTED = Entry(
     "Sink `{sink}`: column `{column}` contains {value}, which {database} cannot store.",
     "Remove it in the table, or quarantine such rows with an expectation: `condition: {condition}`, "
     "`on_violation: quarantine`.",
+)
+DATABASE_OUTCOME_UNKNOWN = Entry(
+    "Sink `{sink}`: the database did not confirm the commit of a batch run: {says}. Table {table} contains all its "
+    "rows or none.",
+    "In append mode, first check whether the table contains the rows. Then repeat the batch run if they are missing. "
+    "In other modes, repeat it in any case.",
 )
 DATABASE_WRITE_FAILED = Entry(
     "Sink `{sink}`: the database rejected a statement: {says}.",

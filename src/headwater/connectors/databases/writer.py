@@ -10,14 +10,15 @@ If the database is unavailable, the step is repeated for a minute: each is corre
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
+from headwater.checkpoint import Clock, SystemClock
 from headwater.connectors.contract import BatchContext
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import (
@@ -39,7 +40,7 @@ from headwater.spec.schema import backticked
 
 T = TypeVar("T")
 PATIENCE = 60.0
-"""How long the steps of a batch are repeated while the database is unavailable, in seconds."""
+"""How long a step of a batch is repeated after the database became unavailable, in seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _STAGING = "headwater_staging_"
 
@@ -84,21 +85,24 @@ class Claimed:
 class Steps:
     """Runs steps against one database, and repeats them while it is unavailable."""
 
-    def __init__(self, database: Database, *, patience: float = PATIENCE) -> None:
+    def __init__(self, database: Database, *, patience: float = PATIENCE, clock: Clock | None = None) -> None:
         self._database = database
         self._patience = patience
+        self._clock = clock or SystemClock()
 
-    def _repeated(self, step: Callable[[], T], patience: float | None = None) -> T:
-        """Repeat a step while the database is unavailable, for some time."""
-        deadline = time.monotonic() + (self._patience if patience is None else patience)
+    def _repeated(self, step: Callable[[], T]) -> T:
+        """Repeat a step while the database is unavailable, for some time after the first failure."""
+        deadline: float | None = None
         pause = _FIRST_PAUSE
         while True:
             try:
                 return self._translated(step)
             except Unavailable as error:
-                if time.monotonic() + pause > deadline:
+                now = self._clock.monotonic()
+                deadline = now + self._patience if deadline is None else deadline
+                if now + pause > deadline:
                     raise QueryFailedError(unavailable(self._database, error)) from error
-            time.sleep(pause)
+            self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _translated(self, step: Callable[[], T]) -> T:
@@ -132,10 +136,15 @@ class TableWriter(Steps):
     """Writes the batches of one query; each start of the query has its own."""
 
     def __init__(
-        self, database: Database, *, start: NextBatch | None = None, patience: float = PATIENCE
+        self,
+        database: Database,
+        *,
+        start: NextBatch | None = None,
+        patience: float = PATIENCE,
+        clock: Clock | None = None,
     ) -> None:
         """`start` is the next batch of the checkpoint before the start, if known."""
-        super().__init__(database, patience=patience)
+        super().__init__(database, patience=patience, clock=clock)
         self._start = start
         self._claimed: Claimed | None = None
 
@@ -180,17 +189,38 @@ class TableWriter(Steps):
                 database.drop_staging(session, place, prefix, lambda name: True)
                 return place, table
 
-        place, table = self._repeated(created)
+        staged: Staged | None = None
 
         def step() -> None:
-            staged = database.stage(wire, place, name)
-            with database.connect() as session:
-                with session.transaction():
-                    database.merge(session, place, table, staged)
-                database.drop_staging(session, place, name, lambda name: True)
+            nonlocal staged
+            staged = staged or database.stage(wire, place, name)
+            try:
+                self._merge_once(place, table, staged)
+            except StagingLost:
+                staged = None
+                raise
 
-        # After a lost answer to COMMIT, nothing says whether to repeat.
-        self._repeated(step, patience=0)
+        place, table = self._repeated(created)
+        self._repeated(step)
+        # The rows are in the table. If this fails, the next batch run drops the staging.
+        with suppress(Unavailable, Rejected), database.connect() as session:
+            database.drop_staging(session, place, name, lambda name: True)
+
+    def _merge_once(self, place: tuple[str, str], table: Table, staged: Staged) -> None:
+        database, merged = self._database, False
+        try:
+            with database.connect() as session, session.transaction():
+                database.merge(session, place, table, staged)
+                merged = True
+        except Exception as raised:
+            error = database.trouble(raised)
+            # Without a ledger, nothing shows whether the transaction was committed.
+            if merged and isinstance(error, Unavailable):
+                params = {"says": str(error), "table": qualified(place)}
+                raise QueryFailedError(
+                    database.target.at(errors.DATABASE_OUTCOME_UNKNOWN, **params)
+                ) from raised
+            raise
 
     def _claim(self, batch: BatchContext) -> Claimed:
         database, target = self._database, self._database.target
