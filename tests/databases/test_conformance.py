@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.connectors.databases.ledger import NextBatch
 from headwater.connectors.databases.writer import TableWriter, ledger_problems, table_problems
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError
 from tests.databases.conftest import Store, a_batch
@@ -331,7 +332,7 @@ def test_a_table_of_another_query_is_refused(spark: SparkSession, store: Store) 
     problem = problem_of(error)
     assert problem.code == "HW-DATABASE-LEDGER-FOREIGN"
     assert problem.params["who"] == "pipeline `shop`, sink `out` (up to batch 0)"
-    (before,) = ledger_problems(store.database(rows, "t"), None, None)
+    (before,) = ledger_problems(store.database(rows, "t"), None, NextBatch(0, planned=False))
     assert before.params == problem.params
     store.writer(rows, "t", other_writers="allow").write(rows, a_batch(0, query="new"))
     assert store.rows("t") == Counter({("a", 1): 2})
@@ -349,9 +350,9 @@ def test_a_checkpoint_behind_the_ledger_is_refused(spark: SparkSession, store: S
         store.writer(rows, "t").write(rows, a_batch(1, epoch=2))
     problem = problem_of(error)
     assert problem.code == "HW-DATABASE-LEDGER-AHEAD"
-    (before,) = ledger_problems(store.database(rows, "t"), "q", 1)
+    (before,) = ledger_problems(store.database(rows, "t"), "q", NextBatch(1))
     assert before.params == problem.params
-    assert list(ledger_problems(store.database(rows, "t"), "q", 2)) == []
+    assert list(ledger_problems(store.database(rows, "t"), "q", NextBatch(2))) == []
     assert store.rows("t") == Counter({("a", 1): 3})
 
 

@@ -113,3 +113,13 @@ def test_wrong_arguments_and_calls(spark: SparkSession, tmp_path: Path) -> None:
         hw.sinks.postgres(url="jdbc:postgresql://localhost/shop", into="t")
     with pytest.raises(UsageError, match="outside of a streaming query"):
         hw.sinks.sqlite(path=str(tmp_path / "x.db"), into="t")(spark.range(1), 0)
+
+
+def test_each_start_of_a_function_is_a_run(spark: SparkSession, sqlite: SqliteStore, tmp_path: Path) -> None:
+    """In a notebook, the same function can be used again: an earlier start of it cannot write then."""
+    function = hw.sinks.sqlite(path=sqlite.keys["path"], into="t")
+    for number in range(2):
+        feed(tmp_path / "in", str(number), [{"id": number, "customer": "a"}], at=1_700_000_000 + number)
+        run(orders(spark, tmp_path), tmp_path, function)
+        assert sqlite.ledger() == [(number, number + 1)]
+    assert sqlite.rows("t") == Counter([(0, "a"), (1, "a")])

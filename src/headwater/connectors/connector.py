@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from headwater.checkpoint import Read
 from headwater.connectors.contract import (
     OWN,
-    BatchContext,
     Context,
     QueryCheckpoint,
     RowPlace,
@@ -342,14 +341,6 @@ class ReadsBack(Protocol):
 
     def read_back(self, spark: SparkSession, options: Any, written: StructType) -> DataFrame:
         """The rows that it has committed, as a batch with the columns `written`; none before the first batch."""
-
-
-@runtime_checkable
-class WritesBatches(Protocol):
-    """A sink that can write a single batch of a query, so that several sinks can share the query."""
-
-    def write_one(self, rows: DataFrame, options: Any, context: Context, batch: BatchContext) -> None:
-        """Write the rows of a batch; `context` is that of the sink, and a batch that it has changes nothing."""
 
 
 @runtime_checkable

@@ -274,6 +274,15 @@ PROBES: tuple[Probe, ...] = (
         ),
     ),
     Probe(
+        "queries of threads",
+        "find out which query and batch a thread runs",
+        "`hw.sinks`, `dedup_headers` and `refresh` do not work",
+        (
+            f"{_RUN}.StreamExecution$#QUERY_ID_KEY/0",
+            f"{_RUN}.MicroBatchExecution$#BATCH_ID_KEY/0",
+        ),
+    ),
+    Probe(
         "intercepted writes",
         "prevent table functions and checked scripts from writing",
         "a checked script could write data",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
 from pyspark.sql import Catalog, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -36,6 +37,32 @@ from headwater.spark.private import (
 )
 from headwater.spark.session import java_schema
 from headwater.spec import Mode
+
+# The batch of a thread.
+
+_QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+_RUN_ID = "spark.jobGroup.id"
+"""Spark runs the jobs of each start of a query in a group of their own."""
+
+
+@dataclass(frozen=True)
+class ThreadQuery:
+    """The query whose batch runs on this thread of the JVM."""
+
+    query_id: str
+    run_id: str
+    """Differs from start to start."""
+    batch_id: str
+
+
+def thread_query(context: SparkContext) -> ThreadQuery | None:
+    """The query of this thread; None outside of a batch."""
+    found = [context.getLocalProperty(key) for key in (_QUERY_ID, _RUN_ID, _BATCH_ID)]
+    if found[0] is None:
+        return None
+    query, run, batch = (each or "" for each in found)
+    return ThreadQuery(query, run, batch)
+
 
 # The settings of PySpark writers, read from their Java objects, which always have them.
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
-from headwater.connectors.contract import BatchContext, Context
+from headwater.connectors.contract import Context
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
 from headwater.connectors.databases.errors import ENTRIES
+from headwater.connectors.databases.ledger import NextBatch
 from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
@@ -125,13 +126,14 @@ class DatabaseWriter(Sink[DatabaseSink]):
         """The rows, after a comparison with the table and the ledger."""
         database = self._database(tables.fields_of(rows), options, context)
         # Spark analyzes `delete_when`.
-        tables.wired(rows, database)
+        tables.staging_rows(rows, database)
         database.only_reads = not context.starts
         if _can_ask(options, context):
             try:
                 problems = list(tables.table_problems(database))
                 # A batch run has no ledger.
-                problems += [] if context.batch else tables.ledger_problems(database, *_progress(context))
+                if not context.batch:
+                    problems += tables.ledger_problems(database, *_progress(context), context.epoch)
             except (Unavailable, Busy):
                 # `code_problems` reports it before a start; after a restart, the first batch waits for the database.
                 problems = []
@@ -145,22 +147,19 @@ class DatabaseWriter(Sink[DatabaseSink]):
         self, writer: DataStreamWriter, options: DatabaseSink, context: Context
     ) -> DataStreamWriter:
         table: tables.TableWriter | None = None
+        start = None if context.test else _progress(context)[1]
 
         def write(rows: DataFrame, batch_id: int) -> None:
             nonlocal table
             try:
                 if table is None:
-                    table = tables.TableWriter(self._database(tables.fields_of(rows), options, context))
+                    database = self._database(tables.fields_of(rows), options, context)
+                    table = tables.TableWriter(database, start=start)
                 table.write(rows, context.of_batch(batch_id))
             except HeadwaterError as error:
                 raise CarriedProblem(error.problems[0]) from None
 
         return writer.foreachBatch(write)
-
-    def write_one(
-        self, rows: DataFrame, options: DatabaseSink, context: Context, batch: BatchContext
-    ) -> None:
-        tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write(rows, batch)
 
     def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
         tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)
@@ -182,13 +181,15 @@ def _can_ask(options: DatabaseSink, context: Context) -> bool:
     )
 
 
-def _progress(context: Context) -> tuple[str | None, int | None]:
-    """The ID of the query and its newest planned batch, if it has started."""
+def _progress(context: Context) -> tuple[str | None, NextBatch]:
+    """The ID of the query, if it has started, and its next batch."""
     if context.checkpoint is None or not context.checkpoint.is_dir():
-        return None, None
+        return None, NextBatch(0, planned=False)
     checkpoint = Checkpoint(LocalStore(context.checkpoint))
-    newest = checkpoint.last_offset
-    return checkpoint.query_id, newest.batch_id if newest else None
+    planned, unfinished = checkpoint.last_offset, checkpoint.unfinished
+    if unfinished is not None:
+        return checkpoint.query_id, NextBatch(unfinished)
+    return checkpoint.query_id, NextBatch(planned.batch_id + 1 if planned else 0, planned=False)
 
 
 DUCKDB = Kind("duckdb", DuckdbSink, "duckdb:Duckdb", ("duckdb",), on_driver=True)

@@ -11,20 +11,20 @@ and how rows of a batch get into its staging.
       written_at            when that batch was committed
 
 One transaction applies a batch: it locks the ledger's row, compares it, changes the table, and updates the row.
-So the row and the table always agree, after a crash at any point, and the outcome of a COMMIT whose answer was
-lost can be read from the ledger.
+So the row and the table always agree, also after a crash at any point, and the ledger shows the outcome of a COMMIT
+whose answer was lost.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.connectors.databases import errors
-from headwater.connectors.databases.names import quoted
+from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import DatabaseSink
 from headwater.errors import Place, Problem
 from headwater.spec import Mode
@@ -195,13 +195,15 @@ class Database(ABC):
     def trouble(self, error: Exception) -> Exception:
         """Unavailable or Rejected for an error of the driver; any other error itself."""
 
-    def claim(self, session: Session) -> None:  # noqa: B027 - nothing to do where transactions exclude each other
-        """Keep other runs from claiming the ledger until the end of the transaction."""
+    def exclude(  # noqa: B027 - nothing to do where transactions exclude each other
+        self, session: Session, name: str
+    ) -> None:
+        """Let other transactions with this name wait until the end of this one."""
 
     def drop_staging(  # noqa: B027 - nothing to do where a transaction has the staging
-        self, session: Session, table: tuple[str, str], prefix: str
+        self, session: Session, table: tuple[str, str], prefix: str, is_dead: Callable[[str], bool]
     ) -> None:
-        """Drop what dead runs have left."""
+        """Drop the staging with this prefix whose run is dead, by its name."""
 
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""
@@ -226,6 +228,10 @@ class Database(ABC):
         yield from self._key_problems()
 
     def _name_problems(self) -> Iterator[Problem]:
+        for what, name in zip(("schema", "table"), table_name(self.target.options.into), strict=True):
+            # Without a schema, it is that of the connection.
+            if name and (why := self._why_invalid(name)):
+                yield self._invalid_name(what, name, why, "Set `into` to another name.")
         seen: dict[str, str] = {}
         for field in self.target.fields:
             folded = field.name.lower() if self.folds_case else field.name
@@ -233,9 +239,13 @@ class Database(ABC):
             if not why and folded in seen:
                 why = f"it is the same as `{seen[folded]}`"
             if why:
-                params = {"what": "column", "name": field.name, "database": self.title, "why": why}
-                yield self.target.at(errors.DATABASE_NAME_INVALID, **params)
+                hint = f"Rename it. In SQL: `{field.name} AS short_name`."
+                yield self._invalid_name("column", field.name, why, hint)
             seen[folded] = field.name
+
+    def _invalid_name(self, what: str, name: str, why: str, hint: str) -> Problem:
+        params = {"what": what, "name": name, "database": self.title, "why": why, "hint": hint}
+        return self.target.at(errors.DATABASE_NAME_INVALID, **params)
 
     def _why_invalid(self, name: str) -> str:
         if "\0" in name:

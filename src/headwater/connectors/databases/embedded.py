@@ -78,7 +78,8 @@ class EmbeddedDatabase(Database):
         return next(names, name)
 
     def locate(self, session: Session) -> tuple[str, str]:
-        return table_name(self.target.options.into)
+        schema, name = table_name(self.target.options.into)
+        return "" if schema.lower() == "main" else schema, name
 
     def stage(self, rows: DataFrame, place: tuple[str, str], name: str) -> CollectedRows:
         table = rows.toArrow()

@@ -12,7 +12,7 @@ DATABASE_DRIVER_MISSING = Entry(
 )
 DATABASE_NAME_INVALID = Entry(
     "Sink `{sink}`: {what} `{name}` is not a valid name in {database}: {why}.",
-    "Rename it. In SQL: `{name} AS short_name`.",
+    "{hint}",
 )
 DATABASE_TYPE_UNSUPPORTED = Entry(
     "Sink `{sink}`: column `{column}` has type {type}, which {database} cannot store.",
@@ -54,6 +54,17 @@ DATABASE_LEDGER_AHEAD = Entry(
     "Restore the newer checkpoint. Or run `{statement}`, after you have removed the rows of batch {batch} and later "
     "from the table.",
 )
+DATABASE_LEDGER_BEHIND = Entry(
+    "Sink `{sink}`: the newest batch of this query in table {table} is {recorded}, but the checkpoint continues with "
+    "batch {batch}. The table is older than the checkpoint, and lacks the batches between them.",
+    "Restore the newer table and its ledger, or a checkpoint as old as the table. Or run `{statement}` to continue "
+    "without the rows of these batches.",
+)
+DATABASE_LEDGER_RUN_NEWER = Entry(
+    "Sink `{sink}`: the ledger of table {table} contains run {recorded} of this query, but this is run {epoch}. The "
+    "run directory does not contain the number of the newest run, or a plain PySpark query used the checkpoint.",
+    "Stop every other run of this query. Then run `{statement}` and restart.",
+)
 
 DATABASE_SINK_INVALID = Entry("`hw.sinks.{function}`: {says}.", "Correct the arguments of the call.")
 
@@ -79,7 +90,8 @@ DATABASE_UNAVAILABLE = Entry(
 DATABASE_SUPERSEDED = Entry(
     "Sink `{sink}`: the database rejected batch {batch} of this run (number {epoch}), because run {newer} of "
     "the same query has taken over.",
-    "Stop this run. The newer run continues the query.",
+    "Stop this run. The newer run continues the query. If no newer run exists, restart this one: its check reports "
+    "the statement that corrects the ledger.",
 )
 DATABASE_KEY_REPEATED = Entry(
     "Sink `{sink}`: a batch contains several rows with the same key ({key}), and their order is undefined.",
@@ -95,6 +107,12 @@ DATABASE_VALUE_REJECTED = Entry(
     "Sink `{sink}`: column `{column}` contains {value}, which {database} cannot store.",
     "Remove it in the table, or quarantine such rows with an expectation: `condition: {condition}`, "
     "`on_violation: quarantine`.",
+)
+DATABASE_OUTCOME_UNKNOWN = Entry(
+    "Sink `{sink}`: the database did not confirm the commit of a batch run: {says}. Table {table} contains all its "
+    "rows or none.",
+    "In append mode, first check whether the table contains the rows. Then repeat the batch run if they are missing. "
+    "In other modes, repeat it in any case.",
 )
 DATABASE_WRITE_FAILED = Entry(
     "Sink `{sink}`: the database rejected a statement: {says}.",

@@ -23,18 +23,32 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class NextBatch:
+    """The batch with which a checkpoint continues."""
+
+    number: int
+    planned: bool = True
+    """Spark has planned it, so an earlier run may have written it."""
+
+
+@dataclass(frozen=True)
 class Ledger:
     """The rows about one table, for one query."""
 
     schema: str
     target: str
-    """What is written: the qualified table, or the name of a user's own ledger."""
+    """What is written: the qualified table, or the name of a user's function."""
     query_id: str
     locks_rows: str = ""
 
     @property
     def table(self) -> str:
         return qualified((self.schema, LEDGER))
+
+    @property
+    def lock_name(self) -> str:
+        """The name under which transactions exclude each other for this table."""
+        return f"{self.table} {self.target}"
 
     @property
     def _own(self) -> tuple[str, str]:
@@ -62,9 +76,14 @@ class Ledger:
 
     def forget_statement(self, *, own: bool) -> str:
         """The statement that makes the ledger forget this query, or all queries of the table."""
+        return f"DELETE FROM {self.table} WHERE {self._rows(own=own)};"
+
+    def _correct_statement(self, column: str, value: int) -> str:
+        return f"UPDATE {self.table} SET {column} = {value} WHERE {self._rows(own=True)};"
+
+    def _rows(self, *, own: bool) -> str:
         target = self.target.replace("'", "''")
-        query = f" AND query_id = '{self.query_id}'" if own else ""
-        return f"DELETE FROM {self.table} WHERE target = '{target}'{query};"
+        return f"target = '{target}'" + (f" AND query_id = '{self.query_id}'" if own else "")
 
     def claim(self, session: Session, pipeline: str, sink: str, epoch: int | None) -> Recorded:
         """Let this run write the next batches; without a number, it gets the next one."""
@@ -96,20 +115,27 @@ class Ledger:
         if found is None or found.epoch > epoch:
             newer = found.epoch if found else "unknown (its row in the ledger was deleted)"
             raise Rejected(errors.DATABASE_SUPERSEDED, batch=batch, epoch=epoch, newer=newer)
-        self.check_order(found, batch)
+        self.check_order(found, NextBatch(batch))
         return found.batch == batch
 
-    def check_order(self, found: Recorded, batch: int) -> None:
-        """Rejected if a later batch is recorded: a batch is skipped only if it is the newest one."""
-        if found.batch > batch:
+    def check_order(self, found: Recorded, following: NextBatch) -> None:
+        """Rejected unless the recorded batch is the one before, or the next one itself if Spark has planned it."""
+        batch = following.number
+        params = {"table": self.target, "recorded": found.batch, "batch": batch}
+        if found.batch > (batch if following.planned else batch - 1):
             statement = self.forget_statement(own=True)
-            raise Rejected(
-                errors.DATABASE_LEDGER_AHEAD,
-                table=self.target,
-                recorded=found.batch,
-                batch=batch,
-                statement=statement,
-            )
+            raise Rejected(errors.DATABASE_LEDGER_AHEAD, **params, statement=statement)
+        # Spark writes every batch, also an empty one.
+        if 0 <= found.batch < batch - 1:
+            statement = self._correct_statement("batch_id", batch - 1)
+            raise Rejected(errors.DATABASE_LEDGER_BEHIND, **params, statement=statement)
+
+    def check_epoch(self, found: Recorded, epoch: int) -> None:
+        """Rejected if the number of a run that holds the lock is smaller than the recorded one."""
+        if found.epoch > epoch:
+            statement = self._correct_statement("epoch", 0)
+            params = {"table": self.target, "recorded": found.epoch, "epoch": epoch}
+            raise Rejected(errors.DATABASE_LEDGER_RUN_NEWER, **params, statement=statement)
 
     def record(self, session: Session, batch: int) -> None:
         """Record a batch, in the transaction that writes it."""

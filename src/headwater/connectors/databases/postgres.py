@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -243,10 +243,12 @@ class Postgres(Database):
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"
 
-    def claim(self, session: Session) -> None:
-        session.run("SELECT pg_advisory_xact_lock(hashtext('headwater_ledger'))")
+    def exclude(self, session: Session, name: str) -> None:
+        session.run("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", name)
 
-    def drop_staging(self, session: Session, table: tuple[str, str], prefix: str) -> None:
+    def drop_staging(
+        self, session: Session, table: tuple[str, str], prefix: str, is_dead: Callable[[str], bool]
+    ) -> None:
         self._staging = ""
         found = session.run(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -255,6 +257,8 @@ class Postgres(Database):
             prefix,
         )
         for (name,) in found:
+            if not is_dead(name):
+                continue
             try:
                 with session.transaction():
                     session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")

@@ -31,6 +31,10 @@ _SESSION = {
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "60000",
     "timezone": "UTC",
+    # Who waits for a lock fails, repeats the step, and reports it if it stays locked. A statement after a lock sees
+    # what its last holder has committed.
+    "lock_timeout": "10s",
+    "default_transaction_isolation": "read committed",
 }
 
 

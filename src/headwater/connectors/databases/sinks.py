@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import ValidationError
 
+from headwater.connectors.connector import LazyModule
 from headwater.connectors.contract import BatchContext
 from headwater.connectors.databases.connector import DUCKDB, POSTGRES, SQLITE, Kind
 from headwater.connectors.databases.database import Target
@@ -26,15 +27,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headwater.connectors.databases import writer as tables
+    from headwater.spark import query as queries
+    from headwater.spark.query import ThreadQuery
 else:
     from headwater.connectors.databases.connector import tables
 
+    queries = LazyModule("headwater.spark.query")
+
 __all__ = ["duckdb", "exactly_once", "postgres", "sqlite"]
 
-_QUERY_ID = "sql.streaming.queryId"
-"""The local property in which Spark has the ID of the query, on the thread of a batch."""
 ModeName = Literal["append", "update", "complete"]
 ForBatch = Callable[["DataFrame", int], None]
+T = TypeVar("T")
+
+
+class PerStart(Generic[T]):
+    """One object for each start of a query, for a function that several starts or queries use."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[str, T]] = {}
+
+    def of(self, query: ThreadQuery, create: Callable[[], T]) -> T:
+        """The object of this start of the query."""
+        run, found = self._newest.get(query.query_id, ("", None))
+        if found is None or run != query.run_id:
+            found = create()
+            self._newest[query.query_id] = query.run_id, found
+        return found
 
 
 def postgres(
@@ -92,19 +111,23 @@ def exactly_once(
     `ledger` is the address of a PostgreSQL database or the path of a SQLite file, and `name` that of your function in
     it. A crash after your function and before its batch is recorded calls it again with the same token.
     """
-    name = name or function.__qualname__
+    name = name or getattr(function, "__qualname__", "")
+    if not name or "<lambda>" in name:
+        says = "`name` is required, because the function has no name of its own"
+        raise UsageError(DATABASE_SINK_INVALID.at(None, function="exactly_once", says=says))
     on_server = isinstance(ledger, Secret) or ledger.startswith(("postgresql://", "postgres://"))
     kind, place = (POSTGRES, {"url": ledger}) if on_server else (SQLITE, {"path": ledger})
     options = _options("exactly_once", kind, {**place, "into": "headwater_ledger"})
-    ledgers: dict[str, tables.FunctionLedger] = {}
+    ledgers: PerStart[tables.FunctionLedger] = PerStart()
+
+    def create() -> tables.FunctionLedger:
+        return tables.FunctionLedger(kind.database(Target(name, "", Mode.APPEND, (), options)))
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        query_id = _query_id(batch, "exactly_once")
-        if query_id not in ledgers:
-            target = Target(name, "", Mode.APPEND, (), options)
-            ledgers[query_id] = tables.FunctionLedger(kind.database(target))
-        of_batch = BatchContext(name, query_id, batch_id, 0)
-        ledgers[query_id].run(batch, of_batch, name, lambda token: function(batch, batch_id, token))
+        query = _query(batch, "exactly_once")
+        of_batch = BatchContext(name, query.query_id, batch_id, 0)
+        ledger = ledgers.of(query, create)
+        ledger.run(batch, of_batch, name, lambda token: function(batch, batch_id, token))
 
     return write
 
@@ -113,20 +136,22 @@ def _sink(kind: Kind, keys: Mapping[str, Any]) -> ForBatch:
     named = {key: value for key, value in keys.items() if key != "mode" and value is not None}
     options = _options(kind.name, kind, named)
     mode = Mode(keys["mode"] or ("update" if options.key else "append"))
-    writers: dict[str, tables.TableWriter] = {}
+    writers: PerStart[tables.TableWriter] = PerStart()
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        query_id = _query_id(batch, kind.name)
-        if query_id not in writers:
-            target = Target(options.into, "", mode, tables.fields_of(batch), options)
-            database = kind.database(target)
-            problems = list(database.problems())
-            if problems:
-                raise PipelineError.of(problems)
-            writers[query_id] = tables.TableWriter(database)
-        writers[query_id].write(batch, BatchContext("", query_id, batch_id, 0))
+        query = _query(batch, kind.name)
+        writer = writers.of(query, lambda: _writer(kind, mode, options, batch))
+        writer.write(batch, BatchContext("", query.query_id, batch_id, 0))
 
     return write
+
+
+def _writer(kind: Kind, mode: Mode, options: DatabaseSink, batch: DataFrame) -> tables.TableWriter:
+    database = kind.database(Target(options.into, "", mode, tables.fields_of(batch), options))
+    problems = list(database.problems())
+    if problems:
+        raise PipelineError.of(problems)
+    return tables.TableWriter(database)
 
 
 def _options(function: str, kind: Kind, keys: Mapping[str, Any]) -> DatabaseSink:
@@ -142,8 +167,8 @@ def _options(function: str, kind: Kind, keys: Mapping[str, Any]) -> DatabaseSink
         raise UsageError(DATABASE_SINK_INVALID.at(None, function=function, says=says)) from None
 
 
-def _query_id(batch: DataFrame, function: str) -> str:
-    query_id = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-    if query_id is None:
+def _query(batch: DataFrame, function: str) -> ThreadQuery:
+    query: ThreadQuery | None = queries.thread_query(batch.sparkSession.sparkContext)
+    if query is None:
         raise UsageError(DATABASE_NO_QUERY.at(None, function=function))
-    return query_id
+    return query

@@ -10,14 +10,15 @@ If the database is unavailable, the step is repeated for a minute: each is corre
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
+from headwater.checkpoint import Clock, SystemClock
 from headwater.connectors.contract import BatchContext
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import (
@@ -32,14 +33,14 @@ from headwater.connectors.databases.database import (
     Unavailable,
     qualified,
 )
-from headwater.connectors.databases.ledger import Ledger, Recorded
+from headwater.connectors.databases.ledger import Ledger, NextBatch, Recorded
 from headwater.connectors.options import TIMES
 from headwater.errors import Entry, PipelineError, Problem, QueryFailedError
 from headwater.spec.schema import backticked
 
 T = TypeVar("T")
 PATIENCE = 60.0
-"""How long the steps of a batch are repeated while the database is unavailable, in seconds."""
+"""How long a step of a batch is repeated after the database became unavailable, in seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _STAGING = "headwater_staging_"
 
@@ -49,16 +50,16 @@ def fields_of(rows: DataFrame) -> tuple[Field, ...]:
     return tuple(Field(field.name, field.dataType.simpleString()) for field in rows.schema.fields)
 
 
-def wired(rows: DataFrame, database: Database) -> DataFrame:
+def staging_rows(rows: DataFrame, database: Database) -> DataFrame:
     """The rows as they go into staging: columns c0, c1, …, with nested values as JSON, and `deleted`."""
     target = database.target
-    columns = [f"{_wire(field)} AS c{number}" for number, field in enumerate(target.fields)]
+    columns = [f"{_staged_value(field)} AS c{number}" for number, field in enumerate(target.fields)]
     if target.options.delete_when is not None:
         columns.append(f"coalesce({target.options.delete_when}, false) AS deleted")
     return rows.selectExpr(*columns)
 
 
-def _wire(field: Field) -> str:
+def _staged_value(field: Field) -> str:
     name = backticked(field.name)
     if not field.is_nested:
         return name
@@ -75,7 +76,7 @@ class Claimed:
     ledger: Ledger
     epoch: int
     newest: int
-    """The newest batch in the table at that time."""
+    """The newest batch in the table, as far as this run knows."""
     place: tuple[str, str]
     table: Table
     staging: str
@@ -84,21 +85,24 @@ class Claimed:
 class Steps:
     """Runs steps against one database, and repeats them while it is unavailable."""
 
-    def __init__(self, database: Database, *, patience: float = PATIENCE) -> None:
+    def __init__(self, database: Database, *, patience: float = PATIENCE, clock: Clock | None = None) -> None:
         self._database = database
         self._patience = patience
+        self._clock = clock or SystemClock()
 
-    def _repeated(self, step: Callable[[], T], patience: float | None = None) -> T:
-        """Repeat a step while the database is unavailable, for some time."""
-        deadline = time.monotonic() + (self._patience if patience is None else patience)
+    def _repeated(self, step: Callable[[], T]) -> T:
+        """Repeat a step while the database is unavailable, for some time after the first failure."""
+        deadline: float | None = None
         pause = _FIRST_PAUSE
         while True:
             try:
                 return self._translated(step)
             except Unavailable as error:
-                if time.monotonic() + pause > deadline:
+                now = self._clock.monotonic()
+                deadline = now + self._patience if deadline is None else deadline
+                if now + pause > deadline:
                     raise QueryFailedError(unavailable(self._database, error)) from error
-            time.sleep(pause)
+            self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _translated(self, step: Callable[[], T]) -> T:
@@ -112,24 +116,53 @@ class Steps:
                 raise
             raise error from raised
 
+    _foreign = errors.DATABASE_LEDGER_FOREIGN
+    """The error if only other queries have written the table."""
+
+    def _create_ledger(self, session: Session, ledger: Ledger) -> None:
+        """Create the ledger of the schema, in a transaction of its own."""
+        with session.transaction():
+            self._database.exclude(session, ledger.table)
+            ledger.create(session)
+
+    def _check_others(self, session: Session, ledger: Ledger) -> None:
+        """PipelineError if only other queries have written the table.
+
+        Until the end of the transaction, no other query can write its first batch.
+        """
+        self._database.exclude(session, ledger.lock_name)
+        if problem := foreign_problem(self._database, ledger, session, self._foreign):
+            raise PipelineError(problem)
+
 
 class TableWriter(Steps):
     """Writes the batches of one query; each start of the query has its own."""
 
-    _claimed: Claimed | None = None
+    def __init__(
+        self,
+        database: Database,
+        *,
+        start: NextBatch | None = None,
+        patience: float = PATIENCE,
+        clock: Clock | None = None,
+    ) -> None:
+        """`start` is the next batch of the checkpoint before the start, if known."""
+        super().__init__(database, patience=patience, clock=clock)
+        self._start = start
+        self._claimed: Claimed | None = None
 
     def write(self, rows: DataFrame, batch: BatchContext) -> None:
         """Write a batch, or nothing if the table has it. Epoch 0 is that of a query without a lock."""
         # After a failure, nothing is assumed about the table.
         claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch)), None
         self._write(rows, batch, claimed)
-        self._claimed = claimed
+        self._claimed = replace(claimed, newest=batch.batch_id)
 
     def _write(self, rows: DataFrame, batch: BatchContext, claimed: Claimed) -> None:
         if claimed.newest == batch.batch_id:
             compute(rows)
             return
-        wire = wired(rows, self._database)
+        wire = staging_rows(rows, self._database)
         staged: Staged | None = None
 
         def step() -> None:
@@ -147,46 +180,72 @@ class TableWriter(Steps):
         """Write rows that belong to no query: in one transaction, and without the ledger."""
         database, target = self._database, self._database.target
         prefix = f"{_STAGING}{_digest('batch run', target.pipeline, target.sink, target.options.into)}"
-        name, wire = f"{prefix}_{uuid.uuid4().hex[:8]}", wired(rows, database)
+        name, wire = f"{prefix}_{uuid.uuid4().hex[:8]}", staging_rows(rows, database)
 
         def created() -> tuple[tuple[str, str], Table]:
             with database.connect() as session:
+                place = database.locate(session)
                 with session.transaction():
-                    database.claim(session)
-                    place = database.locate(session)
+                    database.exclude(session, ledger_of(database, place, "").lock_name)
                     table = self._created(session, place)
                 # What a batch run of this sink has left that was killed.
-                database.drop_staging(session, place, prefix)
+                database.drop_staging(session, place, prefix, lambda name: True)
                 return place, table
 
-        place, table = self._repeated(created)
+        staged: Staged | None = None
 
         def step() -> None:
-            staged = database.stage(wire, place, name)
-            with database.connect() as session:
-                with session.transaction():
-                    database.merge(session, place, table, staged)
-                database.drop_staging(session, place, name)
+            nonlocal staged
+            staged = staged or database.stage(wire, place, name)
+            try:
+                self._merge_once(place, table, staged)
+            except StagingLost:
+                staged = None
+                raise
 
-        # After a lost answer to COMMIT, nothing says whether to repeat.
-        self._repeated(step, patience=0)
+        place, table = self._repeated(created)
+        self._repeated(step)
+        # The rows are in the table. If this fails, the next batch run drops the staging.
+        with suppress(Unavailable, Rejected), database.connect() as session:
+            database.drop_staging(session, place, name, lambda name: True)
+
+    def _merge_once(self, place: tuple[str, str], table: Table, staged: Staged) -> None:
+        database, merged = self._database, False
+        try:
+            with database.connect() as session, session.transaction():
+                database.merge(session, place, table, staged)
+                merged = True
+        except Exception as raised:
+            error = database.trouble(raised)
+            # Without a ledger, nothing shows whether the transaction was committed.
+            if merged and isinstance(error, Unavailable):
+                params = {"says": str(error), "table": qualified(place)}
+                raise QueryFailedError(
+                    database.target.at(errors.DATABASE_OUTCOME_UNKNOWN, **params)
+                ) from raised
+            raise
 
     def _claim(self, batch: BatchContext) -> Claimed:
         database, target = self._database, self._database.target
+        following = NextBatch(batch.batch_id)
+        if self._start is not None and self._start.number == batch.batch_id:
+            following = self._start
         with database.connect() as session:
+            place = database.locate(session)
+            ledger = ledger_of(database, place, batch.query_id)
+            self._create_ledger(session, ledger)
             with session.transaction():
-                database.claim(session)
-                place = database.locate(session)
-                ledger = Ledger(place[0], qualified(place), batch.query_id, database.locks_rows)
-                ledger.create(session)
-                if problem := foreign_problem(database, ledger, session):
-                    raise PipelineError(problem)
+                self._check_others(session, ledger)
                 found = ledger.claim(session, target.pipeline, target.sink, batch.epoch or None)
-                ledger.check_order(found, batch.batch_id)
+                ledger.check_order(found, following)
                 table = self._created(session, place)
-            prefix = f"{_STAGING}{_digest(batch.query_id, ledger.target)}"
-            database.drop_staging(session, place, prefix)
-        return Claimed(ledger, found.epoch, found.batch, place, table, f"{prefix}_{found.epoch}")
+            prefix = f"{_STAGING}{_digest(ledger.target)}"
+            staging = f"{prefix}_{_digest(batch.query_id)}_{found.epoch}"
+            alone = target.options.other_writers != "allow"
+            database.drop_staging(session, place, prefix, lambda name: _is_dead(name, staging, alone))
+        # From now on, this run itself may have written the batch.
+        self._start = None
+        return Claimed(ledger, found.epoch, found.batch, place, table, staging)
 
     def _created(self, session: Session, place: tuple[str, str]) -> Table:
         found = self._database.describe(session, place)
@@ -198,6 +257,9 @@ class TableWriter(Steps):
     def _apply(self, staged: Staged, claimed: Claimed, batch: int) -> None:
         database, ledger = self._database, claimed.ledger
         with database.connect() as session, session.transaction():
+            if claimed.newest < 0:
+                # Another query may have written its first batch since the claim.
+                self._check_others(session, ledger)
             # An earlier attempt may have committed although its answer was lost.
             if not ledger.has(session, batch, claimed.epoch):
                 database.merge(session, claimed.place, claimed.table, staged)
@@ -208,6 +270,7 @@ class TableWriter(Steps):
 class FunctionLedger(Steps):
     """Calls a user's function with each batch that the ledger does not have, and records the batch afterwards."""
 
+    _foreign = errors.DATABASE_FUNCTION_FOREIGN
     _claimed: tuple[Ledger, Recorded] | None = None
 
     def run(self, rows: DataFrame, batch: BatchContext, name: str, function: Callable[[str], None]) -> None:
@@ -219,33 +282,55 @@ class FunctionLedger(Steps):
         else:
             function(f"{batch.query_id}-{batch.batch_id}")
             self._repeated(lambda: self._record(ledger, found, batch))
-        self._claimed = claimed
+        self._claimed = ledger, replace(found, batch=batch.batch_id)
 
     def _claim(self, batch: BatchContext, name: str) -> tuple[Ledger, Recorded]:
         database = self._database
-        with database.connect() as session, session.transaction():
-            database.claim(session)
+        with database.connect() as session:
             ledger = Ledger(database.locate(session)[0], name, batch.query_id, database.locks_rows)
-            ledger.create(session)
-            if problem := foreign_problem(database, ledger, session, errors.DATABASE_FUNCTION_FOREIGN):
-                raise PipelineError(problem)
-            found = ledger.claim(session, "", batch.query, batch.epoch or None)
-            ledger.check_order(found, batch.batch_id)
+            self._create_ledger(session, ledger)
+            with session.transaction():
+                self._check_others(session, ledger)
+                found = ledger.claim(session, "", batch.query, batch.epoch or None)
+                ledger.check_order(found, NextBatch(batch.batch_id))
             return ledger, found
 
     def _has(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> bool:
         with self._database.connect() as session, session.transaction():
-            return ledger.has(session, batch.batch_id, found.epoch)
+            return self._is_recorded(session, ledger, found, batch)
 
     def _record(self, ledger: Ledger, found: Recorded, batch: BatchContext) -> None:
         with self._database.connect() as session, session.transaction():
-            if not ledger.has(session, batch.batch_id, found.epoch):
+            if not self._is_recorded(session, ledger, found, batch):
                 ledger.record(session, batch.batch_id)
+
+    def _is_recorded(self, session: Session, ledger: Ledger, found: Recorded, batch: BatchContext) -> bool:
+        if found.batch < 0:
+            self._check_others(session, ledger)
+        return ledger.has(session, batch.batch_id, found.epoch)
 
 
 def _digest(*parts: str) -> str:
     """A short name that is the same for the same parts."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
+def _is_dead(name: str, own: str, alone: bool) -> bool:
+    """Whether a staging of the same table is that of a run that is over; `alone` if no other query may write it."""
+    query, _, epoch = own.rpartition("_")
+    if not name.startswith(f"{query}_"):
+        return alone
+    # A database can add a number to the name.
+    return int(name.removeprefix(f"{query}_").partition("_")[0]) <= int(epoch)
+
+
+def ledger_of(database: Database, place: tuple[str, str], query_id: str) -> Ledger:
+    """The rows of the ledger about the table, for one query."""
+    target = qualified(place)
+    if database.folds_case:
+        # Only the ASCII letters, as these databases do.
+        target = target.encode().lower().decode()
+    return Ledger(place[0], target, query_id, database.locks_rows)
 
 
 def compute(rows: DataFrame) -> None:
@@ -263,8 +348,9 @@ def foreign_problem(
     database: Database, ledger: Ledger, session: Session, entry: Entry = errors.DATABASE_LEDGER_FOREIGN
 ) -> Problem | None:
     """A problem if other queries have written the table, and this one has not."""
-    target = database.target
-    if target.options.other_writers == "allow" or ledger.read(session) is not None:
+    target, own = database.target, ledger.read(session)
+    # A claim alone has written nothing.
+    if target.options.other_writers == "allow" or (own is not None and own.batch >= 0):
         return None
     others = ledger.others(session)
     if not others:
@@ -280,19 +366,22 @@ def table_problems(database: Database) -> Iterator[Problem]:
         yield from database.compare(place, database.describe(session, place))
 
 
-def ledger_problems(database: Database, query_id: str | None, planned: int | None) -> Iterator[Problem]:
-    """Problems with the ledger before a start; `planned` is the newest batch of the checkpoint."""
+def ledger_problems(
+    database: Database, query_id: str | None, start: NextBatch, epoch: int = 0
+) -> Iterator[Problem]:
+    """Problems with the ledger before a start; `epoch` is the number of the run, 0 if none starts."""
     with database.connect() as session:
         place = database.locate(session)
         if database.describe(session, (place[0], LEDGER)) is None:
             return
-        ledger = Ledger(place[0], qualified(place), query_id or "")
+        ledger = ledger_of(database, place, query_id or "")
         if problem := foreign_problem(database, ledger, session):
             yield problem
-        found = ledger.read(session)
-        if found and planned is not None:
+        if found := ledger.read(session):
             try:
-                ledger.check_order(found, planned)
+                ledger.check_order(found, start)
+                if epoch:
+                    ledger.check_epoch(found, epoch)
             except Rejected as error:
                 yield database.target.at(error.entry, **error.params)
 

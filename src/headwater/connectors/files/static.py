@@ -29,6 +29,7 @@ from headwater.spark.callbacks import (
     roots_of,
 )
 from headwater.spark.private import JavaObject, accept_calls
+from headwater.spark.query import thread_query
 from headwater.spec.paths import local_path, plain_path
 from headwater.values import Never, Refresh
 
@@ -75,7 +76,6 @@ class Layout:
         return keys == expected if expected else len(below.parts) == 1
 
 
-BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
 CLOCK: Callable[[], float] = time.monotonic
 _SPARK_ERRORS = (PySparkException, Py4JError)
 
@@ -197,9 +197,8 @@ class StaticFiles:
 
     def _version(self) -> Version | None:
         # Spark calls Python on the thread of the query, so these are the properties of the query.
-        context = self._spark.sparkContext
-        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-        key = BatchKey(query, batch) if query and batch else None
+        found = thread_query(self._spark.sparkContext)
+        key = BatchKey(found.query_id, found.batch_id) if found and found.batch_id else None
         try:
             return self._listings.of(key)
         except (Unreadable, *_SPARK_ERRORS) as error:

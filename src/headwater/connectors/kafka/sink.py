@@ -19,9 +19,9 @@ from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_ma
 from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
 from headwater.connectors.options import plain
 from headwater.errors import PipelineError
+from headwater.spark.query import thread_query
 from headwater.spec.schema import backticked
 
-QUERY_ID = "sql.streaming.queryId"
 _MISFIT = re.compile(r"(?:IncompatibleSchemaException|SchemaParseException): ([^\n]+)")
 _HASH, _AT, _NUMBER = "__hw_hash", "__hw_at", "__hw_number"
 
@@ -61,9 +61,9 @@ def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context)
         return writer.format("kafka").options(**settings)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        query = thread_query(batch.sparkSession.sparkContext)
         assert query is not None, "Spark sets the ID of the query on its threads"
-        _write(_marked(batch, query, batch_id), settings)
+        _write(_marked(batch, query.query_id, batch_id), settings)
 
     return writer.foreachBatch(computed_once(write))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -13,10 +15,12 @@ from headwater.connectors.databases.connector import (
     POSTGRES,
     CarriedProblem,
     DatabaseWriter,
+    _progress,
     carried_problem,
 )
 from headwater.connectors.databases.database import Rejected, Target
 from headwater.connectors.databases.errors import DATABASE_SUPERSEDED
+from headwater.connectors.databases.ledger import NextBatch
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import PostgresSink
 from headwater.connectors.databases.postgres import Postgres
@@ -52,6 +56,17 @@ def test_a_table_has_a_schema_or_none(into: str, parts: tuple[str, str]) -> None
 def test_other_texts_are_no_table(into: str) -> None:
     with pytest.raises(ValueError, match="is not a table"):
         table_name(into)
+
+
+@pytest.mark.parametrize(
+    ("into", "what"), [("é" * 31, None), ("é" * 32, "table"), (f"{'s' * 64}.t", "schema")]
+)
+def test_names_that_postgresql_would_cut(into: str, what: str | None) -> None:
+    options = PostgresSink(url="postgresql://localhost/shop", into=into)
+    found = list(Postgres(Target("out", "shop", Mode.APPEND, (), options)).problems())
+    assert [(each.code, each.params["what"], each.params["why"]) for each in found] == [
+        ("HW-DATABASE-NAME-INVALID", what, "it is longer than 63 bytes")
+    ] * bool(what)
 
 
 def test_names_are_quoted() -> None:
@@ -187,3 +202,27 @@ def test_casts_never_cut() -> None:
     assert driver.value("s.c0", field, "character varying(3)") == "s.c0::character varying"
     assert driver.value("s.c0", field, "numeric(10,2)") == "s.c0::numeric"
     assert driver.value("s.c0", field, "timestamp with time zone") == "s.c0::timestamp with time zone"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "following"),
+    [
+        (None, None, (None, NextBatch(0, planned=False))),
+        ([], [], ("q", NextBatch(0, planned=False))),
+        ([0], [], ("q", NextBatch(0))),
+        ([0, 1], [0], ("q", NextBatch(1))),
+        ([0, 1], [0, 1], ("q", NextBatch(2, planned=False))),
+    ],
+)
+def test_the_batch_with_which_a_checkpoint_continues(
+    tmp_path: Path, offsets: list[int] | None, commits: list[int] | None, following: Any
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    if offsets is not None and commits is not None:
+        for folder, numbers, text in (("offsets", offsets, "v1\n{}\n0"), ("commits", commits, "v1\n{}")):
+            (checkpoint / folder).mkdir(parents=True)
+            for number in numbers:
+                (checkpoint / folder / str(number)).write_text(text, encoding="utf-8")
+        (checkpoint / "metadata").write_text('{"id":"q"}', encoding="utf-8")
+    context: Any = SimpleNamespace(checkpoint=checkpoint)
+    assert _progress(context) == following
