@@ -313,8 +313,9 @@ def _digest(*parts: str) -> str:
 
 def _is_dead(name: str, own: str, alone: bool) -> bool:
     """Whether a staging of the same table is that of a run that is over; `alone` if no other query may write it."""
-    query, _, epoch = name.rpartition("_")
-    own_query, _, own_epoch = own.rpartition("_")
+    # headwater_staging_TABLE_QUERY_EPOCH; the database can append a number.
+    query, epoch = name.split("_")[3:5]
+    own_query, own_epoch = own.split("_")[3:5]
     return int(epoch) <= int(own_epoch) if query == own_query else alone
 
 
