@@ -87,7 +87,7 @@ def test_a_function_is_not_called_for_a_second_query(spark: SparkSession, store:
     one.run(rows, a_batch(0, query="one"), "store", calls.append)
     with pytest.raises(PipelineError) as error:
         two.run(rows, a_batch(0, query="two"), "store", calls.append)
-    assert problem_of(error).code == FOREIGN
+    assert problem_of(error).code == "HW-DATABASE-FUNCTION-FOREIGN"
     assert calls == ["one-0"]
 
 

@@ -317,11 +317,10 @@ def _digest(*parts: str) -> str:
 
 def _is_dead(name: str, own: str, alone: bool) -> bool:
     """Whether a staging of the same table is that of a run that is over; `alone` if no other query may write it."""
-    query, _, epoch = own.rpartition("_")
-    if not name.startswith(f"{query}_"):
-        return alone
-    # A database can add a number to the name.
-    return int(name.removeprefix(f"{query}_").partition("_")[0]) <= int(epoch)
+    # headwater_staging_TABLE_QUERY_EPOCH; the database can append a number.
+    query, epoch = name.split("_")[3:5]
+    own_query, own_epoch = own.split("_")[3:5]
+    return int(epoch) <= int(own_epoch) if query == own_query else alone
 
 
 def ledger_of(database: Database, place: tuple[str, str], query_id: str) -> Ledger:

@@ -75,6 +75,8 @@ def test_steps_are_repeated_for_a_limited_time() -> None:
         ("headwater_staging_t_own_4", True, True),
         ("headwater_staging_t_own_5", True, True),
         ("headwater_staging_t_own_10", True, False),
+        ("headwater_staging_t_own_5_1", False, True),
+        ("headwater_staging_t_own_10_1", True, False),
         ("headwater_staging_t_old_9", True, True),
         ("headwater_staging_t_old_9", False, False),
     ],
