@@ -58,8 +58,12 @@ def has_stopped(context: SparkContext) -> bool:
 
 
 def stopped_in_jvm(context: SparkContext) -> bool:
-    """`SparkContext.isStopped`; Py4JError or OSError if the JVM has exited."""
-    return bool(java_context(context).isStopped())
+    """`SparkContext.isStopped`; Py4JError or OSError if the JVM has exited.
+
+    Another thread of this process can stop the context at any time, so its Java half is read once.
+    """
+    jsc: Any = context._jsc
+    return jsc is None or bool(jsc.sc().isStopped())
 
 
 def is_same_session(one: SparkSession, other: SparkSession) -> bool:

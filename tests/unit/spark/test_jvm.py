@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, _start_update_server
 
 from headwater.spark.jvm import Jvm, expect_closed_connections
+from headwater.spark.private import stopped_in_jvm
 
 TOKEN = "token"
 SECONDS = 20.0
@@ -101,3 +102,10 @@ def test_a_jvm_that_dies_while_it_is_asked(monkeypatch: pytest.MonkeyPatch, erro
     assert (dead.asked, server.shut_down, told) == (1, 1, [])
     assert SparkContext._active_spark_context is None
     assert context._jsc is None
+
+
+def test_a_context_that_another_thread_has_stopped_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several pipelines share a context, and the first that notices its end lets go of its Java half."""
+    context = object.__new__(SparkContext)
+    monkeypatch.setattr(context, "_jsc", None, raising=False)
+    assert stopped_in_jvm(context)
