@@ -1,7 +1,8 @@
-"""How the start of a query fails."""
+"""How the start of a query fails, and how it is seen to have terminated."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from headwater.engine import query
-from headwater.engine.query import start_query
+from headwater.engine.query import RunningQuery, start_query
 from headwater.errors import PipelineError
 from headwater.values import Unpaced
 from tests.unit.specs import spec_of
@@ -59,3 +60,40 @@ def test_a_plan_that_cannot_be_rewritten_is_logged(
             "(could not rewrite its plan: 'JavaPackage' object is not callable)",
         )
     ]
+
+
+class EndingHandle:
+    """Spark's handle of a query that has told the program of its end; its thread ends after some more questions."""
+
+    def __init__(self, questions: int, *, active: bool = False) -> None:
+        self.isActive = active
+        self._left = questions
+        thread = SimpleNamespace(isAlive=self._is_alive)
+        self._jsq = SimpleNamespace(
+            streamingQuery=lambda: SimpleNamespace(queryExecutionThread=lambda: thread)
+        )
+
+    def _is_alive(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
+@pytest.mark.parametrize(
+    ("questions", "active", "seconds", "terminated"),
+    [
+        (0, False, 20.0, True),
+        # `awaitTermination` has returned, and the thread has not ended.
+        (3, False, 20.0, True),
+        (3, False, -1.0, False),
+        # Nobody waits for a query that continues.
+        (3, True, 20.0, False),
+    ],
+)
+def test_a_query_about_to_terminate_is_waited_for(
+    questions: int, active: bool, seconds: float, terminated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "_POLL_SECONDS", 0.0)
+    handle: Any = EndingHandle(questions, active=active)
+    spark: Any = None
+    running = RunningQuery("out", handle, spark, "id")
+    assert running.has_terminated(time.monotonic() + seconds) is terminated
