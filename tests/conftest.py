@@ -12,8 +12,9 @@ import pytest
 os.environ.setdefault("HEADWATER_CLASS_DATA", "off")
 
 pytest_plugins = ["tests.feature_report"]
-# As in a terminal: under `nohup`, every child ignores the signal.
+# As in a terminal: under `nohup`, or started with `&` by a script, every child ignores the signal.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
