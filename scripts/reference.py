@@ -260,6 +260,7 @@ GUIDES: Mapping[str, Mapping[str, str]] = {
     "foreach_batch": {"foreach and foreachBatch": "foreach"},
     "kafka": {"Kafka source": "kafka", "Kafka sink": "kafka-sink"},
     "memory": {"Memory": "memory"},
+    "mysql": {"MySQL and MariaDB": "mysql"},
     "noop": {"Console": "console"},
     "postgres": {"PostgreSQL": "postgres"},
     "python": {"Python data sources": "python-data-sources"},

@@ -85,7 +85,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     # Sinks for plain PySpark.
     "*.mode": "`append`, `update` or `complete`. Default: `update` with `key`, else `append`.",
     "hw.sinks.exactly_once.function": "Your function: `write(batch, batch_id, token)`.",
-    "hw.sinks.exactly_once.ledger": "Path of a SQLite file, or address of a PostgreSQL database.",
+    "hw.sinks.exactly_once.ledger": "Path of a SQLite file, or address of a PostgreSQL or MySQL database.",
     "hw.sinks.exactly_once.name": "Name of the function in the ledger. Default: its Python name.",
     # Declarations.
     "Pipeline.source.name": "Name of the source.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headwater.connectors.catalog import catalog
     from headwater.connectors.connector import connector
     from headwater.connectors.databases import sinks
-    from headwater.connectors.databases.call import duckdb, postgres, sqlite
+    from headwater.connectors.databases.call import duckdb, mysql, postgres, sqlite
     from headwater.connectors.files.call import files
     from headwater.connectors.foreach.options import foreach, foreach_batch
     from headwater.connectors.kafka.call import kafka
@@ -40,6 +40,7 @@ _MODULES = {
     "foreach_batch": "connectors.foreach.options",
     "kafka": "connectors.kafka.call",
     "load": "api.pipeline",
+    "mysql": "connectors.databases.call",
     "postgres": "connectors.databases.call",
     "python": "connectors.python.connector",
     "secret": "values",
@@ -67,6 +68,7 @@ __all__ = [
     "kafka",
     "load",
     "memory",
+    "mysql",
     "noop",
     "postgres",
     "python",

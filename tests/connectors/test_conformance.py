@@ -41,6 +41,7 @@ SAMPLES: dict[str, dict[str, dict[str, Any]]] = {
         "sink": {**TOPIC, "value": "json"},
     },
     "memory": {"sink": {}},
+    "mysql": {"sink": {"url": "mysql://ada@localhost/shop", "into": "orders", "key": "id"}},
     "noop": {"sink": {}},
     "postgres": {"sink": {"url": "postgresql://localhost/shop", "into": "orders", "key": "id"}},
     "python": {"source": {"class": "feeds.py:Numbers"}, "sink": {"class": "feeds.py:Numbers"}},

@@ -1,4 +1,4 @@
-"""One real PostgreSQL server and one Spark JVM for all tests of a process, and every database behind one interface."""
+"""One real server of each kind and one Spark JVM for all tests of a process; every database has one interface."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import psycopg
+import pymysql
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +29,7 @@ from headwater.connectors.databases.database import Database, Target
 from headwater.connectors.databases.writer import TableWriter, fields_of
 from headwater.dev import PostgresServer
 from headwater.spec import Mode
+from tests.databases.mariadb import MISSING, MariadbServer, program
 from tests.jvm import shared_context
 
 PASSWORD = "canary-8842"
@@ -40,6 +42,19 @@ def server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="headwater-postgres-"))
     try:
         with PostgresServer(folder, password=PASSWORD, settings={"fsync": "off"}) as running:
+            yield running
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """The MariaDB server of the process; a test that kills it starts it again."""
+    if not program("mariadbd"):
+        pytest.skip(MISSING)
+    folder = Path(tempfile.mkdtemp(prefix="headwater-mariadb-"))
+    try:
+        with MariadbServer(folder, password=PASSWORD) as running:
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -84,12 +99,14 @@ class Store:
         """Batch and run of each row of the ledger."""
         return self.run(f"SELECT batch_id, epoch FROM {self.into('headwater_ledger')} ORDER BY 1, 2")
 
-    text = "text"
-    """The type of a column for texts."""
+    text, integer = "text", "integer"
+    """The types of a column of `key` for texts, and of one for 32 bits."""
+    quote = '"'
+    keeps_infinities = True
 
     def values(self, rows: DataFrame, table: str) -> Counter[tuple[Any, ...]]:
         """The rows of a table as Python values of Spark's types."""
-        return self.rows(table, ", ".join(f'"{name}"' for name in rows.columns))
+        return self.rows(table, ", ".join(f"{self.quote}{name}{self.quote}" for name in rows.columns))
 
     def staged(self) -> int:
         """How many rows are in staging."""
@@ -209,7 +226,62 @@ def duck(tmp_path: Path) -> DuckdbStore:
     return DuckdbStore(connector.DUCKDB, {"path": str(tmp_path / "files" / "shop.duckdb")})
 
 
-@pytest.fixture(params=["postgres", "sqlite", "duck"])
+class MysqlStore(Store):
+    text, integer = "varchar(255)", "int"
+    quote = "`"
+    keeps_infinities = False
+    server: MariadbServer
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self.server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {self.schema}")
+            # Statements of the tests quote names as the others do.
+            cursor.execute("SET SESSION sql_mode = 'ANSI_QUOTES'")
+            cursor.execute(sql, list(values) or None)
+            return list(cursor.fetchall())
+
+    def values(self, rows: DataFrame, table: str) -> Counter[tuple[Any, ...]]:
+        """Booleans are numbers, and points in time have no zone."""
+        read: dict[str, Callable[[Any], Any]] = {
+            "boolean": bool,
+            "timestamp": lambda value: value.replace(tzinfo=UTC),
+        }
+        readers = [read.get(field.dataType.simpleString(), _same) for field in rows.schema.fields]
+        return Counter(
+            tuple(
+                None if value is None else reader(value) for reader, value in zip(readers, row, strict=True)
+            )
+            for row in super().values(rows, table).elements()
+        )
+
+    def staging(self) -> list[str]:
+        """The staging tables."""
+        tables = self.run(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s "
+            "AND left(table_name, 18) = 'headwater_staging_'",
+            [self.schema],
+        )
+        return [name for (name,) in tables]
+
+    def staged(self) -> int:
+        counts = (self.run(f"SELECT count(*) FROM {self.schema}.{name}") for name in self.staging())
+        return sum(count for ((count,),) in counts)
+
+    def lost(self) -> Exception:
+        return pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
+
+
+@pytest.fixture
+def mysql(mariadb: MariadbServer) -> MysqlStore:
+    """A database of its own for one test."""
+    store = MysqlStore(connector.MYSQL, {"url": mariadb.url}, f"test_{next(_NUMBERS)}")
+    store.server = mariadb
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {store.schema}")
+    return store
+
+
+@pytest.fixture(params=["postgres", "sqlite", "duck", "mysql"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Every database, one after another."""
     found: Store = request.getfixturevalue(request.param)

@@ -20,7 +20,7 @@ from headwater.api.explain import explain
 from headwater.errors import PipelineError
 from headwater.events import Event, QueryTerminated
 from headwater.runtime import RunOptions
-from tests.databases.conftest import PASSWORD, PostgresStore, Store
+from tests.databases.conftest import PASSWORD, MysqlStore, PostgresStore, Store
 from tests.pipelines import feed, run_until_idle, write
 
 PIPELINE = """
@@ -55,6 +55,7 @@ def project(folder: Path, store: Store, nobody: str | None) -> Path:
         feed(folder / "in", str(number), named, at=1_700_000_000 + number)
     place = {
         "postgres": 'connector: postgres, url: "${secret:SHOP_URL}"',
+        "mysql": 'connector: mysql, url: "${secret:SHOP_URL}"',
         "sqlite": f"connector: sqlite, path: {store.keys.get('path')}",
         "duckdb": f"connector: duckdb, path: {store.keys.get('path')}",
     }[store.kind.name]
@@ -113,6 +114,25 @@ def test_postgres(
     run_batch(file, RunOptions(), append=True, stdout=lambda line: None)
     expected = exact(None, (7, "b", 1))
     assert written(postgres) == {**expected, "orders": expected["orders"] + expected["orders"]}
+
+
+@pytest.mark.feature("D7.3")
+@pytest.mark.feature("H1.1", part="mysql: a batch whose commit Spark lost is not written again")
+@pytest.mark.feature("H3", part="mysql")
+def test_mysql(
+    context: SparkContext, mysql: MysqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_URL", mysql.keys["url"])
+    file = stream(tmp_path, mysql, "nobody")
+    files = [each for each in (tmp_path / ".headwater").rglob("*") if each.is_file()]
+    assert [each for each in files if PASSWORD.encode() in each.read_bytes()] == []
+    result = check(file)
+    levels = [each.outline.guarantee.level.value for each in result.sinks if each.outline]
+    assert levels == ["exactly-once"] * 3
+    assert PASSWORD not in json.dumps(explain(file).to_json())
+    run_batch(file, RunOptions(), append=True, stdout=lambda line: None)
+    expected = exact("nobody", (7, "b", 1))
+    assert written(mysql) == {**expected, "orders": expected["orders"] + expected["orders"]}
 
 
 @pytest.mark.parametrize("name", ["sqlite", "duck"])

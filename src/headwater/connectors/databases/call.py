@@ -25,6 +25,22 @@ def postgres(
     return connector("postgres", **locals())
 
 
+def mysql(
+    *,
+    url: str | Secret,
+    into: str,
+    key: str | Sequence[str] | None = None,
+    delete_when: str | None = None,
+    create: Literal["if_missing", "never"] | None = None,
+    columns: Literal["match", "add"] | None = None,
+    other_writers: Literal["fail", "allow"] | None = None,
+    tls: Mapping[str, str | Secret] | None = None,
+    statement_timeout: str | Duration | None = None,
+) -> ConnectorCall:
+    """Declare a sink that writes a table of MySQL or MariaDB."""
+    return connector("mysql", **locals())
+
+
 def sqlite(
     *,
     path: str,

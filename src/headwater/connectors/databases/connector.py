@@ -16,7 +16,13 @@ from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
 from headwater.connectors.databases.errors import ENTRIES
 from headwater.connectors.databases.ledger import NextBatch
-from headwater.connectors.databases.options import DatabaseSink, DuckdbSink, PostgresSink, SqliteSink
+from headwater.connectors.databases.options import (
+    DatabaseSink,
+    DuckdbSink,
+    MysqlSink,
+    PostgresSink,
+    SqliteSink,
+)
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
 
@@ -193,6 +199,7 @@ def _progress(context: Context) -> tuple[str | None, NextBatch]:
 
 
 DUCKDB = Kind("duckdb", DuckdbSink, "duckdb:Duckdb", ("duckdb",), on_driver=True)
+MYSQL = Kind("mysql", MysqlSink, "mysql:Mysql", ("pymysql",))
 SQLITE = Kind("sqlite", SqliteSink, "sqlite:Sqlite", on_driver=True)
 POSTGRES = Kind("postgres", PostgresSink, "postgres:Postgres", ("psycopg", "pgpq"))
 
@@ -207,5 +214,6 @@ def _connector(kind: Kind, title: str) -> Connector:
 
 
 POSTGRES_CONNECTOR = _connector(POSTGRES, "PostgreSQL")
+MYSQL_CONNECTOR = _connector(MYSQL, "MySQL and MariaDB")
 SQLITE_CONNECTOR = _connector(SQLITE, "SQLite")
 DUCKDB_CONNECTOR = _connector(DUCKDB, "DuckDB")

@@ -44,6 +44,7 @@ class EmbeddedDatabase(Database):
     """A table in a file."""
 
     folds_case = True
+    folds_tables = True
     names_indexes = True
 
     @property
@@ -71,11 +72,6 @@ class EmbeddedDatabase(Database):
     @abstractmethod
     def empty(self, session: Session) -> None:
         """Remove that table."""
-
-    def as_declared(self, name: str) -> str:
-        """The name of a column as the rows have it: case makes no difference here."""
-        names = (field.name for field in self.target.fields if field.name.lower() == name.lower())
-        return next(names, name)
 
     def locate(self, session: Session) -> tuple[str, str]:
         schema, name = table_name(self.target.options.into)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headwater.connectors.databases import errors
-from headwater.connectors.databases.database import LEDGER, Rejected, Session, qualified
+from headwater.connectors.databases.database import Rejected, Session
 
-_COLUMNS = (
-    "query_id varchar(64) NOT NULL, target varchar(600) NOT NULL, pipeline text NOT NULL, sink text NOT NULL, "
-    "batch_id bigint NOT NULL, epoch bigint NOT NULL, written_at timestamp with time zone NOT NULL, "
-    "PRIMARY KEY (query_id, target)"
-)
+
+def create_statement(table: str, time: str, options: str) -> str:
+    """The statement that creates the ledger if its schema has none."""
+    columns = (
+        "query_id varchar(64) NOT NULL, target varchar(600) NOT NULL, pipeline text NOT NULL, "
+        f"sink text NOT NULL, batch_id bigint NOT NULL, epoch bigint NOT NULL, written_at {time} NOT NULL, "
+        "PRIMARY KEY (query_id, target)"
+    )
+    return f"CREATE TABLE IF NOT EXISTS {table} ({columns}){options}"
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,12 @@ class NextBatch:
 class Ledger:
     """The rows about one table, for one query."""
 
-    schema: str
+    table: str
+    """The ledger itself in SQL."""
     target: str
     """What is written: the qualified table, or the name of a user's function."""
     query_id: str
     locks_rows: str = ""
-
-    @property
-    def table(self) -> str:
-        return qualified((self.schema, LEDGER))
 
     @property
     def lock_name(self) -> str:
@@ -53,10 +54,6 @@ class Ledger:
     @property
     def _own(self) -> tuple[str, str]:
         return self.query_id, self.target
-
-    def create(self, session: Session) -> None:
-        """Create the ledger if the schema has none."""
-        session.run(f"CREATE TABLE IF NOT EXISTS {self.table} ({_COLUMNS})")
 
     def read(self, session: Session, *, lock: bool = False) -> Recorded | None:
         """The row of this query; `lock` keeps others from changing it until the end of the transaction."""

@@ -28,6 +28,6 @@ def unquoted(identifier: str) -> str:
     return identifier[1:-1].replace('""', '"') if identifier.startswith('"') else identifier
 
 
-def quoted(name: str) -> str:
-    """An identifier in SQL, for every database here: in double quotes, and double quotes doubled."""
-    return '"' + name.replace('"', '""') + '"'
+def quoted(name: str, mark: str = '"') -> str:
+    """An identifier in SQL, for every database here: between two marks, and those in the name doubled."""
+    return f"{mark}{name.replace(mark, 2 * mark)}{mark}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
-from urllib.parse import unquote
+from typing import Annotated, ClassVar, Literal, Self
+from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     BaseModel,
@@ -125,17 +125,16 @@ class Tls(BaseModel):
         return self
 
 
-_SCHEMES = ("postgresql://", "postgres://")
 _UNENCODED = re.compile(r"[@/?#\s]|%(?![0-9A-Fa-f]{2})")
 
 
-def check_address(url: str) -> None:
-    """ValueError if PostgreSQL's client would find other parts in an address than its writer means.
+def check_address(url: str, schemes: Sequence[str]) -> None:
+    """ValueError if a client would find other parts in an address than its writer means.
 
     The client ends a password at the first `@` and takes the rest for the name of the host, which it shows in errors.
     """
-    if not url.startswith(_SCHEMES):
-        raise ValueError("expected postgresql://user:password@host:port/database")
+    if not url.startswith(tuple(f"{each}://" for each in schemes)):
+        raise ValueError(f"expected {schemes[0]}://user:password@host:port/database")
     if _UNENCODED.search(_login(url)):
         raise ValueError(
             "the user name, the password or a parameter contains a character that an address cannot contain; "
@@ -154,8 +153,8 @@ def _passwords(url: str) -> Iterator[str]:
     yield from filter(None, found)
 
 
-class PostgresSink(DatabaseSink):
-    """Writes to a table of PostgreSQL, each batch exactly once."""
+class ServerSink(DatabaseSink):
+    """A table of a database on a server."""
 
     also_called = {
         **DatabaseSink.also_called,
@@ -163,12 +162,12 @@ class PostgresSink(DatabaseSink):
         "uri": "url",
         "jdbc_url": "url",
         "sslmode": "tls",
+        "ssl": "tls",
     }
+    schemes: ClassVar[tuple[str, ...]]
+    """How an address starts."""
 
-    url: str | Secret = Field(
-        description="Address as `postgresql://user:password@host:port/database`. Write the password or the whole "
-        "address as `${secret:NAME}`. Headwater percent-encodes a secret that is a part of the address."
-    )
+    url: str | Secret
     tls: Tls | None = Field(
         default=None, description="TLS encryption. Default: that of the server and the address."
     )
@@ -181,8 +180,13 @@ class PostgresSink(DatabaseSink):
     def _is_url(cls, url: str | Secret) -> str | Secret:
         # A secret is checked when it is revealed.
         if isinstance(url, str):
-            check_address(url)
+            cls.check_url(url)
         return url
+
+    @classmethod
+    def check_url(cls, url: str) -> None:
+        """ValueError if it is not an address of this database."""
+        check_address(url, cls.schemes)
 
     @property
     def address(self) -> str:
@@ -193,7 +197,7 @@ class PostgresSink(DatabaseSink):
         url = self.url
         if isinstance(url, Secret):
             url = revealed(url, percent_encoded=len(url.parts) > 1)
-            check_address(url)
+            self.check_url(url)
         passwords = list(_passwords(url))
         for text in [*passwords, url] if passwords else []:
             hidden(text)
@@ -206,6 +210,39 @@ class PostgresSink(DatabaseSink):
             yield ("url",), self.url
         if self.tls and self.tls.key_password:
             yield ("tls", "key_password"), self.tls.key_password
+
+
+_URL = (
+    "Address as `{scheme}://user:password@host:port/database`. Write the password or the whole address as "
+    "`${{secret:NAME}}`. Headwater percent-encodes a secret that is a part of the address."
+)
+
+
+class PostgresSink(ServerSink):
+    """Writes to a table of PostgreSQL, each batch exactly once."""
+
+    schemes = ("postgresql", "postgres")
+
+    url: str | Secret = Field(description=_URL.format(scheme="postgresql"))
+
+
+class MysqlSink(ServerSink):
+    """Writes to a table of MySQL or MariaDB, each batch exactly once."""
+
+    schemes = ("mysql", "mariadb")
+
+    url: str | Secret = Field(description=_URL.format(scheme="mysql"))
+
+    @classmethod
+    def check_url(cls, url: str) -> None:
+        super().check_url(url)
+        parts = urlsplit(url)
+        if parts.query or parts.fragment:
+            raise ValueError(
+                "expected an address without parameters; set `tls` and `statement_timeout` instead"
+            )
+        if not parts.username or not parts.hostname or not parts.path.strip("/"):
+            raise ValueError("expected mysql://user:password@host:port/database, with a user and a database")
 
 
 class FileSink(DatabaseSink):

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from headwater.connectors.databases import errors, postgres_task
+from headwater.connectors.databases import errors, postgres_task, server_task
 from headwater.connectors.databases.database import (
     Column,
-    Database,
     Field,
     Rejected,
     Session,
@@ -24,14 +22,11 @@ from headwater.connectors.databases.database import (
     Table,
     Unavailable,
     Unique,
-    qualified,
 )
 from headwater.connectors.databases.names import table_name
 from headwater.connectors.databases.options import PostgresSink
+from headwater.connectors.databases.server import LoadedRows, ServerDatabase
 from headwater.connectors.options import revealed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _TYPES = {
     "boolean": "boolean",
@@ -85,41 +80,17 @@ class PostgresSession:
         return self._connection.transaction()
 
 
-@dataclass
-class CopiedRows:
-    """The rows of one batch in the staging table, by the numbers of the tasks that copied them."""
-
-    database: Postgres
-    place: tuple[str, str]
-    tasks: Sequence[int]
-    rows: int
-
-    def relation(self, session: Session) -> str:
-        numbers = ", ".join(map(str, self.tasks)) or "NULL"
-        return f"(SELECT * FROM {qualified(self.place)} WHERE task IN ({numbers}))"
-
-    def clear(self, session: Session) -> None:
-        try:
-            with session.transaction():
-                session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                session.run(f"TRUNCATE {qualified(self.place)}")
-        except _BLOCKED:
-            # A suspended task still copies into it, perhaps for hours, and this transaction has locks.
-            self.database.abandon_staging()
-
-
-class Postgres(Database):
+class Postgres(ServerDatabase):
     """A table of PostgreSQL."""
 
     title = "PostgreSQL"
     longest_name = 63
+    system_columns = frozenset(("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"))
     finds_repeats = True
     locks_rows = " FOR UPDATE"
 
-    _staging = ""
-    """The staging table that exists, as far as known: it stays from batch to batch."""
-    _abandoned = 0
-    """How many staging tables a suspended task has kept from being emptied; the next start drops them."""
+    task_module = postgres_task
+
     nulls_equal = True
     """The server can treat nulls as equal in a unique index; known once connected."""
 
@@ -170,7 +141,7 @@ class Postgres(Database):
         found = session.run(
             "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE c.oid = to_regclass($1)",
-            qualified((schema, name)),
+            self.qualified((schema, name)),
         )
         if found:
             return found[0][0], found[0][1]
@@ -180,7 +151,7 @@ class Postgres(Database):
         return current, name
 
     def describe(self, session: Session, table: tuple[str, str]) -> Table | None:
-        found = session.run("SELECT relkind FROM pg_class WHERE oid = to_regclass($1)", qualified(table))
+        found = session.run("SELECT relkind FROM pg_class WHERE oid = to_regclass($1)", self.qualified(table))
         if not found:
             return None
         kinds = {
@@ -194,7 +165,7 @@ class Postgres(Database):
             "SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = '', "
             "attgenerated <> '' OR attidentity = 'a' FROM pg_attribute "
             "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-            qualified(table),
+            self.qualified(table),
         )
         uniques = session.run(
             "SELECT array_agg(a.attname::text), "
@@ -202,7 +173,7 @@ class Postgres(Database):
             "FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
             "WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indisvalid AND i.indimmediate "
             "AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnatts = i.indnkeyatts GROUP BY i.indexrelid",
-            qualified(table),
+            self.qualified(table),
         )
         return Table(
             tuple(Column(*each) for each in columns),
@@ -249,7 +220,7 @@ class Postgres(Database):
     def drop_staging(
         self, session: Session, table: tuple[str, str], prefix: str, is_dead: Callable[[str], bool]
     ) -> None:
-        self._staging = ""
+        self.staging = ""
         found = session.run(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = $1 AND starts_with(c.relname, $2) AND c.relkind = 'r'",
@@ -262,71 +233,44 @@ class Postgres(Database):
             try:
                 with session.transaction():
                     session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                    session.run(f"DROP TABLE IF EXISTS {qualified((table[0], name))}")
+                    session.run(f"DROP TABLE IF EXISTS {self.qualified((table[0], name))}")
             except _BLOCKED:
                 # A paused task of a dead run still copies into it; the next start drops it.
                 continue
 
-    def abandon_staging(self) -> None:
-        """Use another staging table from the next batch on."""
-        self._abandoned += 1
+    def staging_statement(self, staging: str, columns: Sequence[str]) -> str:
+        return f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"
 
-    def stage(self, rows: DataFrame, place: tuple[str, str], name: str) -> CopiedRows:
-        from pyspark import cloudpickle
-
-        # The executors may not have Headwater.
-        cloudpickle.register_pickle_by_value(postgres_task)  # type: ignore[no-untyped-call]
-        name = f"{name}_{self._abandoned}" if self._abandoned else name
-        staging = qualified((place[0], name))
-        columns = [f"c{number} {self._staged_type(each)}" for number, each in enumerate(self.target.fields)]
-        names = ["task", *(f"c{number}" for number in range(len(columns)))]
-        if self.target.options.delete_when is not None:
-            columns.append("deleted boolean")
-            names.append("deleted")
-        if self._staging != staging:
-            create = f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"
-            with self.connect() as session:
-                session.run(create)
-            self._staging = staging
-        copy = f"COPY {staging} ({', '.join(names)}) FROM STDIN (FORMAT BINARY)"
-        task = postgres_task.copying(*self._login, copy)
-        results = rows.mapInArrow(task, postgres_task.RESULT).collect()
-        for result in results:
-            if result.state is not None:
-                raise self._rejected(result.state, result.says)
-            if result.column is not None:
-                raise self._refused(self.target.fields[result.column].name, result.says)
-        tasks, count = [each.task for each in results], sum(each.rows for each in results)
-        return CopiedRows(self, (place[0], name), tasks, count)
-
-    def _staged_type(self, field: Field) -> str:
+    def staged_type(self, field: Field) -> str:
         return "text" if field.is_nested else self.type_of(field.type) or "text"
+
+    def loading(self, staging: str, names: Sequence[str]) -> Callable[..., Any]:
+        copy = f"COPY {staging} ({', '.join(names)}) FROM STDIN (FORMAT BINARY)"
+        return postgres_task.copying(*self._login, copy)
+
+    def clear_staging(self, session: Session, staged: LoadedRows) -> None:
+        try:
+            with session.transaction():
+                session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+                session.run(f"TRUNCATE {self.qualified(staged.place)}")
+        except _BLOCKED:
+            # A suspended task still copies into it, perhaps for hours, and this transaction has locks.
+            self.abandon_staging()
 
     def trouble(self, error: Exception) -> Exception:
         if not isinstance(error, psycopg.Error):
             return error
         nested = [field.name for field in self.target.fields if field.is_nested]
         if "\\u0000" in (error.diag.message_detail or "") and len(nested) == 1:
-            return self._refused(nested[0], postgres_task.NUL)
-        return self._rejected(error.sqlstate or "", (error.diag.message_primary or str(error)).strip())
+            return self.refused(nested[0], server_task.NUL)
+        return self.rejected(error.sqlstate or "", (error.diag.message_primary or str(error)).strip())
 
-    def _refused(self, column: str, value: str) -> Rejected:
-        """The error of a text that PostgreSQL cannot store, with the condition of the rows that it can."""
-        if any(field.name == column and field.is_nested for field in self.target.fields):
-            condition = f"NOT contains(to_json({column}), '\\\\u0000')"
-        elif value == postgres_task.NOT_UTF8:
-            condition = f"is_valid_utf8({column})"
-        else:
-            condition = f"NOT contains({column}, char(0))"
-        params = {"column": column, "value": value, "database": self.title, "condition": condition}
-        return Rejected(errors.DATABASE_VALUE_REJECTED, **params)
-
-    def _rejected(self, state: str, says: str) -> Exception:
+    def rejected(self, state: str, says: str) -> Exception:
         says = " ".join(says.split()).rstrip(".")
         if not state or state.startswith(_LOST):
             return Unavailable(says)
         if state == _UNDEFINED_TABLE and "headwater_staging_" in says:
-            self._staging = ""
+            self.staging = ""
             return StagingLost(says)
         if state == _REPEATED:
             return Rejected(errors.DATABASE_KEY_REPEATED, key=", ".join(self.target.key))

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from headwater.connectors.connector import LazyModule
 from headwater.connectors.contract import BatchContext
-from headwater.connectors.databases.connector import DUCKDB, POSTGRES, SQLITE, Kind
+from headwater.connectors.databases.connector import DUCKDB, MYSQL, POSTGRES, SQLITE, Kind
 from headwater.connectors.databases.database import Target
 from headwater.connectors.databases.errors import DATABASE_NO_QUERY, DATABASE_SINK_INVALID
-from headwater.connectors.databases.options import DatabaseSink
+from headwater.connectors.databases.options import DatabaseSink, MysqlSink, PostgresSink
 from headwater.errors import PipelineError, UsageError
 from headwater.spec import Mode
 from headwater.values import Duration, Secret
@@ -34,7 +34,7 @@ else:
 
     queries = LazyModule("headwater.spark.query")
 
-__all__ = ["duckdb", "exactly_once", "postgres", "sqlite"]
+__all__ = ["duckdb", "exactly_once", "mysql", "postgres", "sqlite"]
 
 ModeName = Literal["append", "update", "complete"]
 ForBatch = Callable[["DataFrame", int], None]
@@ -73,6 +73,23 @@ def postgres(
     return _sink(POSTGRES, locals())
 
 
+def mysql(
+    *,
+    url: str | Secret,
+    into: str,
+    key: str | Sequence[str] | None = None,
+    mode: ModeName | None = None,
+    delete_when: str | None = None,
+    create: Literal["if_missing", "never"] = "if_missing",
+    columns: Literal["match", "add"] = "match",
+    other_writers: Literal["fail", "allow"] = "fail",
+    tls: Mapping[str, str | Secret] | None = None,
+    statement_timeout: str | Duration | None = None,
+) -> ForBatch:
+    """A function that writes each batch to a table of MySQL or MariaDB. Default mode: as that of `postgres`."""
+    return _sink(MYSQL, locals())
+
+
 def sqlite(
     *,
     path: str,
@@ -108,16 +125,16 @@ def exactly_once(
 ) -> ForBatch:
     """A function that passes batch, batch ID and token to yours, and skips batches that the ledger has.
 
-    `ledger` is the address of a PostgreSQL database or the path of a SQLite file, and `name` that of your function in
-    it. A crash after your function and before its batch is recorded calls it again with the same token.
+    `ledger` is the address of a PostgreSQL or MySQL database or the path of a SQLite file, and `name` that of your
+    function in it. A crash after your function and before its batch is recorded calls it again with the same token.
     """
     name = name or getattr(function, "__qualname__", "")
     if not name or "<lambda>" in name:
         says = "`name` is required, because the function has no name of its own"
         raise UsageError(DATABASE_SINK_INVALID.at(None, function="exactly_once", says=says))
-    on_server = isinstance(ledger, Secret) or ledger.startswith(("postgresql://", "postgres://"))
-    kind, place = (POSTGRES, {"url": ledger}) if on_server else (SQLITE, {"path": ledger})
-    options = _options("exactly_once", kind, {**place, "into": "headwater_ledger"})
+    kind = _kind_of(ledger)
+    place = "path" if kind is SQLITE else "url"
+    options = _options("exactly_once", kind, {place: ledger, "into": "headwater_ledger"})
     ledgers: PerStart[tables.FunctionLedger] = PerStart()
 
     def create() -> tables.FunctionLedger:
@@ -130,6 +147,15 @@ def exactly_once(
         ledger.run(batch, of_batch, name, lambda token: function(batch, batch_id, token))
 
     return write
+
+
+def _kind_of(ledger: str | Secret) -> Kind:
+    """The database at an address; a secret that is a whole address is one of PostgreSQL."""
+    text = ledger.template if isinstance(ledger, Secret) else ledger
+    if text.startswith(tuple(f"{scheme}://" for scheme in MysqlSink.schemes)):
+        return MYSQL
+    is_address = text.startswith(tuple(f"{scheme}://" for scheme in PostgresSink.schemes))
+    return POSTGRES if is_address or isinstance(ledger, Secret) else SQLITE
 
 
 def _sink(kind: Kind, keys: Mapping[str, Any]) -> ForBatch:

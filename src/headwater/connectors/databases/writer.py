@@ -31,9 +31,8 @@ from headwater.connectors.databases.database import (
     StagingLost,
     Table,
     Unavailable,
-    qualified,
 )
-from headwater.connectors.databases.ledger import Ledger, NextBatch, Recorded
+from headwater.connectors.databases.ledger import Ledger, NextBatch, Recorded, create_statement
 from headwater.connectors.options import TIMES
 from headwater.errors import Entry, PipelineError, Problem, QueryFailedError
 from headwater.spec.schema import backticked
@@ -123,7 +122,8 @@ class Steps:
         """Create the ledger of the schema, in a transaction of its own."""
         with session.transaction():
             self._database.exclude(session, ledger.table)
-            ledger.create(session)
+            database = self._database
+            session.run(create_statement(ledger.table, database.time_type, database.table_options))
 
     def _check_others(self, session: Session, ledger: Ledger) -> None:
         """PipelineError if only other queries have written the table.
@@ -219,7 +219,7 @@ class TableWriter(Steps):
             error = database.trouble(raised)
             # Without a ledger, nothing shows whether the transaction was committed.
             if merged and isinstance(error, Unavailable):
-                params = {"says": str(error), "table": qualified(place)}
+                params = {"says": str(error), "table": database.qualified(place)}
                 raise QueryFailedError(
                     database.target.at(errors.DATABASE_OUTCOME_UNKNOWN, **params)
                 ) from raised
@@ -287,7 +287,7 @@ class FunctionLedger(Steps):
     def _claim(self, batch: BatchContext, name: str) -> tuple[Ledger, Recorded]:
         database = self._database
         with database.connect() as session:
-            ledger = Ledger(database.locate(session)[0], name, batch.query_id, database.locks_rows)
+            ledger = _ledger(database, database.locate(session), name, batch.query_id)
             self._create_ledger(session, ledger)
             with session.transaction():
                 self._check_others(session, ledger)
@@ -325,11 +325,15 @@ def _is_dead(name: str, own: str, alone: bool) -> bool:
 
 def ledger_of(database: Database, place: tuple[str, str], query_id: str) -> Ledger:
     """The rows of the ledger about the table, for one query."""
-    target = qualified(place)
-    if database.folds_case:
+    target = database.qualified(place)
+    if database.folds_tables:
         # Only the ASCII letters, as these databases do.
         target = target.encode().lower().decode()
-    return Ledger(place[0], target, query_id, database.locks_rows)
+    return _ledger(database, place, target, query_id)
+
+
+def _ledger(database: Database, place: tuple[str, str], target: str, query_id: str) -> Ledger:
+    return Ledger(database.qualified((place[0], LEDGER)), target, query_id, database.locks_rows)
 
 
 def compute(rows: DataFrame) -> None:

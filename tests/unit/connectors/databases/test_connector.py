@@ -71,6 +71,7 @@ def test_names_that_postgresql_would_cut(into: str, what: str | None) -> None:
 
 def test_names_are_quoted() -> None:
     assert quoted('a"b') == '"a""b"'
+    assert quoted('a"b`c', "`") == '`a"b``c`'
 
 
 def test_a_url_is_checked_and_never_shown() -> None:

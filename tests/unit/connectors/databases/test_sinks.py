@@ -31,3 +31,15 @@ def test_a_function_without_a_name_needs_one(tmp_path: Path, function: Any) -> N
         hw.sinks.exactly_once(function, ledger=ledger)
     assert [each.code for each in error.value.problems] == ["HW-DATABASE-SINK-INVALID"]
     assert callable(hw.sinks.exactly_once(function, ledger=ledger, name="store"))
+
+
+@pytest.mark.parametrize(
+    ("ledger", "says"),
+    [
+        ("mysql://db/shop", "expected mysql://user:password@host:port/database, with a user and a database"),
+        ("postgresql://a@b@db/shop", "contains a character that an address cannot contain"),
+    ],
+)
+def test_the_address_of_a_ledger_names_its_database(ledger: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        hw.sinks.exactly_once(lambda batch, batch_id, token: None, ledger=ledger, name="store")
