@@ -6,15 +6,16 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from pyspark import SparkContext
 
-from tests.databases.conftest import PASSWORD, PostgresStore
+from tests.databases.conftest import PASSWORD, MysqlStore, Store
 from tests.faults.test_paused import CODE, ELSEWHERE, LEASE_SECONDS, guards
 from tests.pipelines import feed, run_until_idle, write
 from tests.processes import Program, headwater, jvm_of, lock_of, program
@@ -27,7 +28,7 @@ sources:
 tables:
   slow: {{python: "code.py:slow"}}
 sinks:
-  slow: {{reads: slow, connector: postgres, url: "${{secret:SHOP_URL}}", into: {into}}}
+  slow: {{reads: slow, connector: {connector}, url: "${{secret:SHOP_URL}}", into: {into}}}
 """
 UNAWARE = """
 from headwater.checkpoint.lock import CheckpointLock
@@ -44,6 +45,35 @@ BEGIN PERFORM pg_advisory_xact_lock_shared(17); RETURN NULL; END $$;
 CREATE TRIGGER wait AFTER INSERT ON {into} FOR EACH STATEMENT EXECUTE FUNCTION {schema}.wait();
 """
 
+MYSQL_GATE = """
+CREATE TRIGGER {schema}.wait AFTER INSERT ON {into} FOR EACH ROW SET @got = GET_LOCK('gate', 60)
+"""
+
+
+@contextmanager
+def closed_gate(store: Store) -> Iterator[Callable[[], bool]]:
+    """Transactions that have written a row wait; yields what says that one does."""
+    if isinstance(store, MysqlStore):
+        with store.server.connect() as gate, gate.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK('gate', 0)")
+            waiting = "SELECT 1 FROM information_schema.processlist WHERE state = 'User lock'"
+            yield lambda: bool(cursor.execute(waiting))
+        return
+    with psycopg.connect(store.keys["url"]) as connection:
+        connection.execute("SELECT pg_advisory_lock(17)")
+        waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        yield lambda: bool(connection.execute(waiting.encode()).fetchall())
+        connection.execute("SELECT pg_advisory_unlock(17)")
+
+
+def install_gate(store: Store, into: str) -> None:
+    """Let transactions wait at the gate."""
+    if isinstance(store, MysqlStore):
+        store.run(MYSQL_GATE.format(schema=store.schema, into=into))
+        return
+    with psycopg.connect(store.keys["url"]) as gate, gate.transaction():
+        gate.execute(GATE.format(schema=store.schema, into=into).encode())
+
 
 def stop(run: Program) -> None:
     run.signal(signal.SIGTERM)
@@ -52,31 +82,33 @@ def stop(run: Program) -> None:
 
 @pytest.mark.feature("H1.1", part="database sinks: the process is killed inside the transaction")
 @pytest.mark.feature("F5", part="database sinks: the database rejects a run that was paused and superseded")
+@pytest.mark.parametrize("name", ["postgres", pytest.param("mysql", marks=pytest.mark.soak)])
 def test_killed_and_paused_inside_a_batch(
-    context: SparkContext, postgres: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: SparkContext,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
-    monkeypatch.setenv("SHOP_URL", postgres.keys["url"])
-    into = postgres.into("slow")
-    write(tmp_path, PIPELINE.format(into=into))
+    store: Store = request.getfixturevalue(name)
+    monkeypatch.setenv("SHOP_URL", store.keys["url"])
+    into = store.into("slow")
+    write(tmp_path, PIPELINE.format(into=into, connector=name))
     write(tmp_path, CODE.format(folder=str(tmp_path)), "code.py")
     feed(tmp_path / "in", "0", [{"id": 0}], at=1_700_000_000)
 
     def has(*numbers: int) -> bool:
-        return postgres.rows("slow") == Counter((number,) for number in numbers)
+        return store.rows("slow") == Counter((number,) for number in numbers)
 
     assert run_until_idle(tmp_path / "pipeline.yml").exit_code == 0
     assert has(0)
-    with psycopg.connect(postgres.keys["url"]) as gate, gate.transaction():
-        gate.execute(GATE.format(schema=postgres.schema, into=into).encode())
+    install_gate(store, into)
     feed(tmp_path / "in", "1", [{"id": 1}], at=1_700_000_001)
-    with psycopg.connect(postgres.keys["url"]) as gate:
-        gate.execute("SELECT pg_advisory_lock(17)")
-        with headwater(tmp_path, "run", "pipeline.yml", "--json") as killed:
-            killed.until(lambda: _waits(gate))
-            os.kill(killed.pid, signal.SIGKILL)
-            os.kill(jvm_of(tmp_path, "slow").pid, signal.SIGKILL)
-            killed.wait()
-        gate.execute("SELECT pg_advisory_unlock(17)")
+    with closed_gate(store) as waits, headwater(tmp_path, "run", "pipeline.yml", "--json") as killed:
+        killed.until(waits)
+        os.kill(killed.pid, signal.SIGKILL)
+        os.kill(jvm_of(tmp_path, "slow").pid, signal.SIGKILL)
+        killed.wait()
 
     with program(tmp_path, sys.executable, "-c", UNAWARE, "run", "pipeline.yml", "--json") as paused:
         paused.until(lambda: has(0, 1))
@@ -103,14 +135,8 @@ def test_killed_and_paused_inside_a_batch(
             other.until(lambda: has(0, 1, 2, 3))
             stop(other)
     assert has(0, 1, 2, 3)
-    assert postgres.ledger() == [(3, 4)]
+    assert store.ledger() == [(3, 4)]
     # The address is in no output, no log of Spark and no file of the runs.
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert {"spark.log", killed.stdout_file.name, killed.stderr_file.name} <= {each.name for each in files}
     assert [each for each in files if PASSWORD.encode() in each.read_bytes()] == []
-
-
-def _waits(connection: psycopg.Connection[Any]) -> bool:
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    row = connection.execute(waiting).fetchone()
-    return row is not None and row[0] > 0

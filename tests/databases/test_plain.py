@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
+from headwater.connectors.databases.writer import FunctionLedger
 from headwater.errors import UsageError
 from tests.databases.conftest import PostgresStore, SqliteStore, Store
 from tests.pipelines import feed
@@ -108,9 +109,63 @@ def test_a_function_is_called_once_for_each_batch(
     assert len(calls) == 3
 
 
+class RowStore:
+    """A store with only a batch writer: it writes rows by their key, one after another, and can fail in between."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, int], tuple[int, str]] = {}
+        self.fail_after: int | None = None
+
+    def write(self, batch: DataFrame, batch_id: int, token: str) -> None:
+        """The recipe: each row has a key that is the same at each attempt."""
+        for number, row in enumerate(batch.orderBy("id").collect()):
+            if number == self.fail_after:
+                raise ValueError("the store is down")
+            self.rows[token, number] = (row.id, row.customer)
+
+
+@pytest.mark.feature("D8.3")
+def test_a_store_that_has_only_a_batch_writer(
+    spark: SparkSession, sqlite: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails in the middle of a batch; then the process dies after the batch and before the ledger has it."""
+    store, record = RowStore(), FunctionLedger._record
+    lost: list[int] = []
+
+    def run_query() -> None:
+        function = hw.sinks.exactly_once(store.write, ledger=sqlite.keys["path"], name="store")
+        run(orders(spark, tmp_path), tmp_path, function)
+
+    def record_late(self: FunctionLedger, *given: Any) -> None:
+        lost.append(1)
+        if len(lost) == 1:
+            raise RuntimeError("the process dies here")
+        record(self, *given)
+
+    for number in range(2):
+        rows = [{"id": 10 * number + each, "customer": "a"} for each in (0, 0, 1)]
+        feed(tmp_path / "in", str(number), rows, at=1_700_000_000 + number)
+    store.fail_after = 2
+    with pytest.raises(StreamingQueryException, match="the store is down"):
+        run_query()
+    assert len(store.rows) == 2
+    store.fail_after = None
+    monkeypatch.setattr(FunctionLedger, "_record", record_late)
+    with pytest.raises(StreamingQueryException, match="the process dies here"):
+        run_query()
+    assert len(store.rows) == 3
+    run_query()
+    lose_commit(tmp_path, 1)
+    run_query()
+    assert Counter(store.rows.values()) == Counter({(0, "a"): 2, (1, "a"): 1, (10, "a"): 2, (11, "a"): 1})
+    assert len(lost) == 3
+
+
 def test_wrong_arguments_and_calls(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="`url`: expected postgresql://"):
         hw.sinks.postgres(url="jdbc:postgresql://localhost/shop", into="t")
+    with pytest.raises(UsageError, match="expected an address without parameters"):
+        hw.sinks.mysql(url="mysql://ada@localhost/shop?charset=utf8", into="t")
     with pytest.raises(UsageError, match="outside of a streaming query"):
         hw.sinks.sqlite(path=str(tmp_path / "x.db"), into="t")(spark.range(1), 0)
 

@@ -115,11 +115,11 @@ class Duckdb(EmbeddedDatabase):
             name,
         )
         uniques = session.run(
-            "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = current_database() "
+            "SELECT constraint_column_names, false FROM duckdb_constraints() WHERE database_name = current_database() "
             "AND lower(schema_name) = lower($1) AND lower(table_name) = lower($2) "
             "AND constraint_type IN ('UNIQUE', 'PRIMARY KEY') "
             # The columns of an index are one text, with names in double quotes if they need them.
-            "UNION ALL SELECT CAST(expressions AS VARCHAR[]) FROM duckdb_indexes() "
+            "UNION ALL SELECT CAST(expressions AS VARCHAR[]), true FROM duckdb_indexes() "
             "WHERE database_name = current_database() AND is_unique AND NOT is_primary "
             "AND lower(schema_name) = lower($1) AND lower(table_name) = lower($2)",
             schema,
@@ -128,7 +128,8 @@ class Duckdb(EmbeddedDatabase):
         return Table(
             tuple(Column(self.as_declared(name), type_, required) for name, type_, required in columns),
             tuple(
-                Unique(frozenset(self.as_declared(unquoted(each)) for each in names)) for (names,) in uniques
+                Unique(frozenset(self.as_declared(unquoted(each) if in_sql else each) for each in names))
+                for names, in_sql in uniques
             ),
             "table" if kinds[0][0] == "BASE TABLE" else "view",
         )
