@@ -31,6 +31,7 @@ FOLDERS = (
     "files",
     "faults",
     "databases",
+    "proof",
     "checker",
     "docs",
     "unit",

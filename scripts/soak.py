@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from scripts.contract import ROOT
 
-MARKED = ("databases", "spark", "files", "scripted", "checker", "docs", "kafka", "connectors")
+MARKED = ("databases", "spark", "files", "scripted", "checker", "docs", "kafka", "connectors", "proof")
 """The directories with tests marked `soak`, in addition to tests/faults; each runs in its own JVM."""
 NO_TESTS = 5
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
+    from headwater.api.prove import prove
     from headwater.api.remote import connect
     from headwater.api.watch import watch
     from headwater.connectors.catalog import catalog
@@ -42,6 +43,7 @@ _MODULES = {
     "load": "api.pipeline",
     "mysql": "connectors.databases.call",
     "postgres": "connectors.databases.call",
+    "prove": "api.prove",
     "python": "connectors.python.connector",
     "secret": "values",
     "sqlite": "connectors.databases.call",
@@ -71,6 +73,7 @@ __all__ = [
     "mysql",
     "noop",
     "postgres",
+    "prove",
     "python",
     "rate",
     "rate_per_batch",

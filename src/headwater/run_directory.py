@@ -20,6 +20,7 @@
       registry/<source>/     which schema IDs were known or unknown when they first arrived
       validated_files/<source>/    which files of a source could be opened, if they are validated first
       static/<source>/       copies of a static source's files, while a run uses them
+      prove/<tag>/           scratch copies of a proof, while it runs
       logs/                  the full text of failures
 
 No other module builds these paths, so that the directory can be moved to a different store in one place.
@@ -49,6 +50,7 @@ _SCHEMAS = "schemas"
 _REGISTRY = "registry"
 _VALIDATED_FILES = "validated_files"
 _SNAPSHOTS = "static"
+_PROOFS = "prove"
 _LOGS, _SPARK_LOG, _FAILURES_LOG = "logs", "spark.log", "failures.log"
 
 
@@ -158,6 +160,10 @@ class RunDirectory:
         # A crash may have happened while one checkpoint was replaced by the other.
         replaced = following.exists() and not checkpoint.exists()
         return Checkpoint(LocalStore(following if replaced else checkpoint)).state
+
+    def proof(self, tag: str) -> Path:
+        """The scratch copies of one proof."""
+        return self.path / _PROOFS / tag
 
     @property
     def in_use(self) -> bool:

@@ -42,7 +42,11 @@ class Output:
 
 
 def run(
-    files: Sequence[str | Path], options: RunOptions, output: Output, *, limit: Duration | None = None
+    files: Sequence[PipelineSpec | str | Path],
+    options: RunOptions,
+    output: Output,
+    *,
+    limit: Duration | None = None,
 ) -> list[RunResult]:
     """Run until every query has stopped, a signal arrives, the time is up, or all data is processed.
 
@@ -54,11 +58,12 @@ def run(
         try:
             # A second interrupt ends code that hangs during the start.
             with signals.interruptible():
-                specs = [load(file) for file in files]
+                specs = [file if isinstance(file, PipelineSpec) else load(file) for file in files]
                 _refuse_clashes(specs)
                 APPLICATION.expect(specs)
                 for spec, file in zip(specs, files, strict=True):
-                    started.start(spec, str(file), alone=len(specs) == 1)
+                    name = spec.declared_in if isinstance(file, PipelineSpec) else str(file)
+                    started.start(spec, name, alone=len(specs) == 1)
         except StopRequested as asked:
             output.emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
             started.stop()

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import check, control, dev, project, quarantine, run, test
+from headwater.cli import check, control, dev, project, prove, quarantine, run, test
 from headwater.cli.options import Command
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.environment import INTERNAL_ERROR
@@ -26,6 +26,7 @@ app = typer.Typer(
 for command in (project.init, project.doctor, check.check, check.explain, check.schema, run.run):
     app.command(cls=Command)(command)
 app.command("test", cls=Command)(test.run_tests_command)
+app.command(cls=Command)(prove.prove)
 for of_run in (control.status, control.stop, control.restart, control.wait):
     app.command(cls=Command)(of_run)
 for output in (control.logs, control.events, control.sql):

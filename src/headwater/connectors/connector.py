@@ -11,6 +11,7 @@ more of PySpark than its session imports it in a separate module, when it is cal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -20,9 +21,12 @@ from headwater.checkpoint import Read
 from headwater.connectors.contract import (
     OWN,
     Context,
+    Held,
     QueryCheckpoint,
     RowPlace,
     RunTask,
+    Scratch,
+    Snapshot,
     StaticRows,
     ValidatedRows,
 )
@@ -341,6 +345,55 @@ class ReadsBack(Protocol):
 
     def read_back(self, spark: SparkSession, options: Any, written: StructType) -> DataFrame:
         """The rows that it has committed, as a batch with the columns `written`; none before the first batch."""
+
+
+@runtime_checkable
+class HasReadFunction(Protocol):
+    """A sink whose rows only the user's code can read back."""
+
+    def read_function(self, options: Any) -> FunctionRef | None:
+        """The function from a Spark session to the rows; None if there is none."""
+
+
+@runtime_checkable
+class MakesScratch(Protocol):
+    """A sink that can write to a scratch copy of its target, for `headwater prove`."""
+
+    def scratch(self, options: Any, scratch: Scratch) -> SinkOptions:
+        """Options that write the same rows there; NoScratch if that is not possible."""
+
+    def discard(self, options: Any, context: Context) -> None:
+        """Remove what was written with these options, outside of the directory; no effect if there is nothing."""
+
+
+@runtime_checkable
+class ShowsContents(Protocol):
+    """A sink whose store has the rows and the number of the newest batch, both readable without Spark."""
+
+    ledgers: bool
+    """Whether `hold` works: the store has a lock that each commit takes."""
+    connections: bool
+    """Whether the commits use connections to a server."""
+
+    def newest_batch(self, options: Any, context: Context) -> int | None:
+        """The newest batch that is committed."""
+
+    def snapshot(self, options: Any, context: Context) -> Snapshot | None:
+        """Its rows and batch at one moment; None if they cannot be read now."""
+
+    def hold(self, options: Any, context: Context) -> AbstractContextManager[Held | None]:
+        """Let commits wait inside the block; None if there was no commit yet."""
+
+
+@runtime_checkable
+class FreezesInput(Protocol):
+    """A source that can read a frozen copy of its current data, or given files, for `headwater prove`."""
+
+    def frozen(self, options: Any, directory: Path, batches: int) -> SourceOptions:
+        """Options that read a copy in the directory; without a limit per batch, in about this number of batches."""
+
+    def of_files(self, options: Any, paths: tuple[str, ...]) -> SourceOptions:
+        """The same options for other files."""
 
 
 @runtime_checkable

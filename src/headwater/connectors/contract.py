@@ -227,6 +227,42 @@ class RunTask:
         """The run has finished, or could not start."""
 
 
+# Proofs (`headwater prove`): scratch copies of sinks, and what their stores show.
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where a sink writes during a proof."""
+
+    directory: Path
+    """An empty local directory of its own, which is removed afterwards."""
+    name: str
+    """A unique name for a table or a topic: lower-case letters, digits and underscores."""
+
+
+class NoScratch(Exception):
+    """A sink cannot write anywhere else; the message says why and what to do, without a final period."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What readers of a sink see at one moment."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    batch: int | None = None
+    """The newest batch in the rows; None before the first one."""
+
+
+class Held(Protocol):
+    """The commits of a sink wait."""
+
+    def waiting(self) -> bool | None:
+        """Whether a commit waits now; None if the store does not show it."""
+
+    def disconnect(self) -> int:
+        """Terminate the connections that wait; returns their number."""
+
+
 # Validated rows: what `read_validated` of a source returns, and what its quarantine stores.
 #
 # A validated row has the declared columns and three more. REASON is null for a good row; for a bad row, it is

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from headwater.connectors import Sink, Source, all_connectors
+from headwater.connectors.connector import HasReadFunction
 from headwater.connectors.registry import EXAMPLES
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import CONNECTOR_NOT_FOUND
@@ -34,6 +35,7 @@ from headwater.loaders.keys import (
     value_places,
 )
 from headwater.loaders.user_files import (
+    call_problems,
     key_of,
     reference_problems,
     refuse_call,
@@ -285,6 +287,8 @@ class _Judge:
             for ref in connector.functions(options):
                 place = part.of_value(key_of(options, ref))
                 self.problems += reference_problems(ref, connector, place)
+            if isinstance(connector, HasReadFunction) and (ref := connector.read_function(options)):
+                self.problems += call_problems(ref, ("spark",), part.of_value(key_of(options, ref)))
         return part, keys, options
 
     def _connector(

@@ -327,8 +327,19 @@ def reference_problems(
     methods, passed = (side.methods, side.passes) if isinstance(side, Sink) else ((), ())
     if isinstance(ref, ClassRef):
         return list(class_ref_problems(ref, methods, place))
+    if passed:
+        return call_problems(ref, passed, place)
     try:
-        refuse_call(ref, passed, place) if passed else with_parameters(ref, place)
+        with_parameters(ref, place)
+    except PipelineError as error:
+        return list(error.problems)
+    return []
+
+
+def call_problems(ref: FunctionRef, passed: tuple[str, ...], place: Position | None) -> list[Problem]:
+    """The problems of a function that is called with `passed` by position."""
+    try:
+        refuse_call(ref, passed, place)
     except PipelineError as error:
         return list(error.problems)
     return []

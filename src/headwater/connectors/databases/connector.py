@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
-from headwater.connectors.contract import Context
+from headwater.connectors.contract import Context, Held, Scratch, Snapshot
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
 from headwater.connectors.databases.errors import ENTRIES
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from headwater.connectors.databases import scratch as scratches
     from headwater.connectors.databases import writer as tables
 else:
     tables = LazyModule("headwater.connectors.databases.writer")
+    scratches = LazyModule("headwater.connectors.databases.scratch")
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,27 @@ class DatabaseWriter(Sink[DatabaseSink]):
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         return carried_problem(failure.text, sink.position)
+
+    ledgers = True
+
+    @property
+    def connections(self) -> bool:
+        return not self.on_driver
+
+    def scratch(self, options: DatabaseSink, scratch: Scratch) -> DatabaseSink:
+        return scratches.scratch_options(options, scratch)
+
+    def discard(self, options: DatabaseSink, context: Context) -> None:
+        scratches.discard(self._database((), options, context))
+
+    def newest_batch(self, options: DatabaseSink, context: Context) -> int | None:
+        return scratches.newest_batch(self._database((), options, context))
+
+    def snapshot(self, options: DatabaseSink, context: Context) -> Snapshot | None:
+        return scratches.snapshot(self._database((), options, context))
+
+    def hold(self, options: DatabaseSink, context: Context) -> AbstractContextManager[Held | None]:
+        return scratches.hold(self._database((), options, context))
 
     def _database(self, fields: tuple[Field, ...], options: DatabaseSink, context: Context) -> Database:
         mode = context.mode or Mode.APPEND

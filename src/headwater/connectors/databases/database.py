@@ -215,6 +215,14 @@ class Database(ABC):
     ) -> None:
         """Drop the staging with this prefix whose run is dead, by its name."""
 
+    def blocked(self, session: Session) -> list[int] | None:
+        """The connections that wait for a lock of this one; None if the database does not show them."""
+        return None
+
+    def disconnect(self, session: Session, connection: int) -> None:
+        """Terminate a connection that `blocked` returned."""
+        raise NotImplementedError
+
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""
         return source

@@ -238,6 +238,15 @@ class Postgres(ServerDatabase):
                 # A paused task of a dead run still copies into it; the next start drops it.
                 continue
 
+    def blocked(self, session: Session) -> list[int]:
+        found = session.run(
+            "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        )
+        return [pid for (pid,) in found]
+
+    def disconnect(self, session: Session, connection: int) -> None:
+        session.run("SELECT pg_terminate_backend($1)", connection)
+
     def staging_statement(self, staging: str, columns: Sequence[str]) -> str:
         return f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"
 

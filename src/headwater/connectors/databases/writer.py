@@ -336,6 +336,12 @@ def _ledger(database: Database, place: tuple[str, str], target: str, query_id: s
     return Ledger(database.qualified((place[0], LEDGER)), target, query_id, database.locks_rows)
 
 
+def drop_all_staging(database: Database, session: Session, place: tuple[str, str]) -> None:
+    """Drop every staging of the table; nothing writes it anymore."""
+    prefix = f"{_STAGING}{_digest(ledger_of(database, place, '').target)}"
+    database.drop_staging(session, place, prefix, lambda name: True)
+
+
 def compute(rows: DataFrame) -> None:
     """Compute the rows of a batch that is not written: Spark commits the state of a computed batch only."""
     rows.write.format("noop").mode("overwrite").save()

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from headwater.checkpoint import LocalStore, Read, SinkLog
 from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
-from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
+from headwater.connectors.contract import (
+    Context,
+    NoScratch,
+    QueryCheckpoint,
+    RowPlace,
+    RunTask,
+    Scratch,
+    StaticRows,
+)
 from headwater.connectors.files import bad_rows as bad
 from headwater.connectors.files import errors
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
@@ -25,10 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
+    from headwater.connectors.files import frozen as freezing
     from headwater.connectors.files import rows, sink, source
 else:
-    rows, sink, source = (
-        LazyModule(f"headwater.connectors.files.{name}") for name in ("rows", "sink", "source")
+    freezing, rows, sink, source = (
+        LazyModule(f"headwater.connectors.files.{name}") for name in ("frozen", "rows", "sink", "source")
     )
 
 
@@ -128,6 +137,12 @@ class FilesReader(Source[FilesSource]):
     def has_read(self, read: Read, row: RowPlace) -> bool:
         return row.file in read.files
 
+    def frozen(self, options: FilesSource, directory: Path, batches: int) -> FilesSource:
+        return freezing.frozen(options, directory, batches)
+
+    def of_files(self, options: FilesSource, paths: tuple[str, ...]) -> FilesSource:
+        return options.model_copy(update={"path": paths})
+
 
 class FilesWriter(Sink[FilesSink]):
     """Writes with Spark's file sink, which lists the committed files in `_spark_metadata`."""
@@ -192,6 +207,14 @@ class FilesWriter(Sink[FilesSink]):
     def quarantine_files(self, folder: Path) -> Iterator[Path]:
         files = SinkLog(LocalStore(folder)).files()
         return iter([folder / name for name, _ in listed(folder, files)])
+
+    def scratch(self, options: FilesSink, scratch: Scratch) -> FilesSink:
+        if is_uri(options.path):
+            raise NoScratch(f"{options.path} is on another file system, and scratch copies are local files")
+        return options.model_copy(update={"path": str(scratch.directory)})
+
+    def discard(self, options: FilesSink, context: Context) -> None:
+        """All of it is in the directory."""
 
     def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
         sink.forget_batch(spark, options, batch)

@@ -194,9 +194,12 @@ def write_batch(rows: DataFrame, options: FilesSink) -> None:
 
 
 def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
-    """The rows that the sink has committed, as Spark readers see them; none before its first batch."""
+    """The rows that the sink has committed, as Spark readers see them; none before its first batch.
+
+    A batch run has no log, but marks its end.
+    """
     system, log = file_system(spark, options.path, SINK_LOG)
-    if not system.exists(log):
+    if not system.exists(log) and not system.exists(file_system(spark, options.path, "_SUCCESS")[1]):
         return spark.createDataFrame([], written)
     reader = spark.read.format(options.format).schema(written)
     rows = reader.options(**options.spark_options(), **NO_GLOB).load(options.path)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from headwater.connectors.connector import ALL_MODES, Connector, Sink
-from headwater.connectors.contract import Context
+from headwater.connectors.contract import Context, NoScratch, Scratch
 from headwater.connectors.foreach.options import METHODS, ForeachBatchSink, ForeachSink
 from headwater.errors import Problem
 from headwater.spec import Delivery, FunctionRef
@@ -65,6 +65,25 @@ class ForeachBatchWriter(Sink[ForeachBatchSink]):
         self, writer: DataStreamWriter, options: ForeachBatchSink, context: Context
     ) -> DataStreamWriter:
         return writer.foreachBatch(computed_once(context.load(options.function)))
+
+    def read_function(self, options: ForeachBatchSink) -> FunctionRef | None:
+        return options.read_back
+
+    def scratch(self, options: ForeachBatchSink, scratch: Scratch) -> ForeachBatchSink:
+        # The user's code finds its directory itself.
+        if options.read_back is None:
+            raise NoScratch(
+                "only your code can read its rows; set `read_back` to a function that returns them"
+            )
+        if not options.scratch:
+            raise NoScratch(
+                "your code writes to its real target; let it use the directory in HEADWATER_SCRATCH if that is set, "
+                "and set `scratch: true`"
+            )
+        return options
+
+    def discard(self, options: ForeachBatchSink, context: Context) -> None:
+        """Its rows are in the directory."""
 
     def write_batch(self, rows: DataFrame, options: ForeachBatchSink, context: Context) -> None:
         """Call the function once with all rows, as batch 0."""

@@ -54,6 +54,16 @@ class ForeachBatchSink(SinkOptions):
     function: FunctionField = Field(
         description='Function such as `"out.py:write"`. Relative to the pipeline file.'
     )
+    read_back: FunctionField | None = Field(
+        default=None,
+        description='Function such as `"out.py:rows"`, called with the Spark session, that returns the rows that '
+        "`function` has stored. `headwater prove` needs it.",
+    )
+    scratch: bool = Field(
+        default=False,
+        description="Whether `function` and `read_back` use the directory in the environment variable "
+        "`HEADWATER_SCRATCH` if it is set. `headwater prove` needs it.",
+    )
 
 
 def foreach(
@@ -65,6 +75,11 @@ def foreach(
     return connector("foreach", **locals())
 
 
-def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall:
+def foreach_batch(
+    *,
+    function: str | Callable[[Any, int], Any],
+    read_back: str | Callable[[Any], Any] | None = None,
+    scratch: bool | None = None,
+) -> ConnectorCall:
     """Declare a sink that calls your function with each batch and its ID."""
     return connector("foreach_batch", **locals())

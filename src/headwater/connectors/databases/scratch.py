@@ -1,0 +1,141 @@
+"""Scratch tables of a proof: what a reader sees in one moment, commits that wait, and the removal of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from headwater.connectors.contract import Held, Scratch, Snapshot
+from headwater.connectors.databases.database import (
+    LEDGER,
+    Busy,
+    Database,
+    Rejected,
+    Session,
+    Unavailable,
+    qualified,
+)
+from headwater.connectors.databases.ledger import Ledger
+from headwater.connectors.databases.names import quoted, table_name
+from headwater.connectors.databases.options import DatabaseSink, FileSink
+from headwater.connectors.databases.writer import drop_all_staging, ledger_of
+
+_NOW_UNREADABLE = (Unavailable, Busy, Rejected)
+"""For example, a killed transaction that no writer has rolled back yet."""
+PREFIX = "headwater_prove_"
+
+
+def scratch_options(options: DatabaseSink, scratch: Scratch) -> DatabaseSink:
+    """The same table under another name: in the same schema, or in a file of its own."""
+    schema, _ = table_name(options.into)
+    name = f"{PREFIX}{scratch.name}"
+    into = f"{quoted(schema)}.{name}" if schema else name
+    changed: dict[str, object] = {"into": into, "create": "if_missing", "other_writers": "fail"}
+    if isinstance(options, FileSink):
+        changed["path"] = str(scratch.directory / "scratch.db")
+    return options.model_copy(update=changed)
+
+
+def newest_batch(database: Database) -> int | None:
+    """The newest batch in the ledger."""
+    database.only_reads = True
+    try:
+        with database.connect() as session:
+            ledger = _ledger(database, session)
+            return _newest(session, ledger) if ledger else None
+    except _NOW_UNREADABLE:
+        return None
+
+
+def snapshot(database: Database) -> Snapshot | None:
+    """The rows and the ledger, in one statement, so that no commit is between them."""
+    database.only_reads = True
+    try:
+        with database.connect() as session:
+            place = database.locate(session)
+            if database.describe(session, place) is None:
+                return Snapshot(())
+            ledger = _ledger(database, session)
+            if ledger is None or _newest(session, ledger) is None:
+                return Snapshot(tuple(session.run(f"SELECT * FROM {qualified(place)}")))
+            found = session.run(
+                f"SELECT l.batch_id, t.* FROM {ledger.table} AS l "
+                f"LEFT JOIN (SELECT 1 AS is_row, s.* FROM {qualified(place)} AS s) AS t ON 1 = 1 "
+                "WHERE l.target = $1",
+                ledger.target,
+            )
+    except _NOW_UNREADABLE:
+        return None
+    if not found:
+        return None
+    return Snapshot(tuple(tuple(row[2:]) for row in found if row[1] is not None), found[0][0])
+
+
+@dataclass
+class HeldLedger:
+    """The row of the ledger is locked, so the transaction that applies a batch waits."""
+
+    database: Database
+    session: Session
+
+    def waiting(self) -> bool | None:
+        found = self.database.blocked(self.session)
+        return None if found is None else bool(found)
+
+    def disconnect(self) -> int:
+        found = self.database.blocked(self.session) or []
+        for connection in found:
+            self.database.disconnect(self.session, connection)
+        return len(found)
+
+
+@contextmanager
+def hold(database: Database) -> Iterator[Held | None]:
+    """Let commits wait. The lock is that of a commit, so the ledger does not change before the end of the block."""
+    try:
+        opened = database.connect()
+        session = opened.__enter__()
+    except _NOW_UNREADABLE:
+        yield None
+        return
+    try:
+        ledger = _ledger(database, session)
+        if ledger is None or _newest(session, ledger) is None:
+            yield None
+            return
+        with session.transaction():
+            session.run(
+                f"SELECT epoch FROM {ledger.table} WHERE target = $1{database.locks_rows}", ledger.target
+            )
+            yield HeldLedger(database, session)
+    finally:
+        with suppress(*_NOW_UNREADABLE):
+            opened.__exit__(None, None, None)
+
+
+def discard(database: Database) -> None:
+    """Drop the table and its staging, and forget it in the ledger. A file goes with its directory."""
+    if isinstance(database.target.options, FileSink):
+        return
+    assert PREFIX in database.target.options.into, "only a scratch table is dropped"
+    with database.connect() as session:
+        place = database.locate(session)
+        ledger = _ledger(database, session)
+        with session.transaction():
+            session.run(f"DROP TABLE IF EXISTS {qualified(place)}")
+            if ledger is not None:
+                session.run(f"DELETE FROM {ledger.table} WHERE target = $1", ledger.target)
+        drop_all_staging(database, session, place)
+
+
+def _ledger(database: Database, session: Session) -> Ledger | None:
+    place = database.locate(session)
+    found = database.describe(session, (place[0], LEDGER))
+    return ledger_of(database, place, "") if found else None
+
+
+def _newest(session: Session, ledger: Ledger) -> int | None:
+    found = session.run(f"SELECT max(batch_id) FROM {ledger.table} WHERE target = $1", ledger.target)
+    batch = found[0][0]
+    return int(batch) if batch is not None and batch >= 0 else None

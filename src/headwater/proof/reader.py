@@ -1,0 +1,90 @@
+"""A concurrent reader: what any reader of the sinks can see while runs are killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from headwater.proof.contents import Contents, Difference, Rows, Seen
+from headwater.spec import Mode
+
+_PAUSE_SECONDS = 0.3
+
+
+@dataclass
+class Watched:
+    """What was seen of one sink since its last reset."""
+
+    reads: int = 0
+    by_batch: dict[int, Rows] = field(default_factory=dict)
+
+
+Found = Callable[[str, str, Difference | None], None]
+"""Receives the sink, what is wrong, and the rows."""
+
+
+class Reader:
+    """Reads all sinks again and again on a thread of its own.
+
+    In append mode, a reader never sees a row that the expected result does not have, or has fewer times. For one
+    batch, all readers see the same rows: never a part. In complete mode, the table is never empty again.
+    """
+
+    def __init__(self, contents: Contents, expected: Mapping[str, Rows], found: Found) -> None:
+        self._contents = contents
+        self._expected = expected
+        self._found = found
+        self._watched = {name: Watched() for name in expected}
+        self.reads = dict.fromkeys(expected, 0)
+        self._turn = threading.Lock()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="headwater prove reader", daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Read during the block."""
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._end.set()
+            self._thread.join()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """No read during the block, and what was seen before it is forgotten: the sinks are emptied."""
+        with self._turn:
+            yield
+            for each in self._watched.values():
+                each.by_batch.clear()
+
+    def look(self) -> None:
+        """Read every sink once, now."""
+        with self._turn:
+            for name in self._watched:
+                seen = self._contents.try_read(name)
+                if seen is not None:
+                    self.reads[name] += 1
+                    self._check(name, seen)
+
+    def _loop(self) -> None:
+        while not self._end.wait(_PAUSE_SECONDS):
+            self.look()
+
+    def _check(self, name: str, seen: Seen) -> None:
+        sink, watched = self._contents.sinks[name], self._watched[name]
+        if sink.mode is Mode.APPEND:
+            difference = Difference.of(self._expected[name], seen.rows, partial=True)
+            if difference:
+                self._found(name, "a reader saw rows that the result does not have", difference)
+        if seen.batch is None:
+            return
+        before = watched.by_batch.setdefault(seen.batch, seen.rows)
+        difference = Difference.of(before, seen.rows)
+        if difference:
+            self._found(name, f"two readers saw different rows after batch {seen.batch}", difference)
+        earlier = any(rows for batch, rows in watched.by_batch.items() if batch < seen.batch)
+        if sink.mode is Mode.COMPLETE and earlier and not seen.rows:
+            self._found(name, f"a reader saw an empty table after batch {seen.batch}", None)

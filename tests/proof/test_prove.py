@@ -1,0 +1,95 @@
+"""Proofs on real runs: right sinks have no violation, and every planted fault is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from headwater.api.prove import ProofOptions, prove, run_proof
+from headwater.cli.prove_views import certificate_lines
+from headwater.proof.certificate import Certificate, Reference
+from headwater.proof.events import Killed, ProofEvent
+from tests.proof.planted import FILES, ROWS, of_code, project, violated
+
+COPIED = "copied: {reads: slim, connector: files, path: out, format: json}"
+TOTALS = "totals: {reads: totals, connector: sqlite, path: shop.db, into: totals, mode: update, key: page}"
+
+
+@pytest.mark.feature("H1.1", part="prove: a crash between the commits of the sink and of Spark")
+@pytest.mark.feature("H3", part="prove: naive append, ignored batch ID, ledger that is not checked")
+def test_faulty_functions_are_found_and_right_sinks_are_not(context: SparkContext, tmp_path: Path) -> None:
+    faulty = ("naive", "unchecked", "ignored")
+    file = project(
+        tmp_path,
+        COPIED,
+        TOTALS,
+        of_code("right"),
+        *map(of_code, faulty),
+        "shown: {reads: slim, connector: console}",
+    )
+    events: list[ProofEvent] = []
+    options = ProofOptions(kills=1, points=("before-spark-commit",))
+    certificate = run_proof(file, options, events.append)
+
+    assert violated(certificate) == set(faulty)
+    assert certificate.exit_code == 1
+    for each in certificate.violations:
+        assert each.after_kill == 1
+        assert each.difference is not None
+        # One batch is there twice.
+        assert (each.difference.missing, each.difference.extra) == (0, ROWS)
+    (kill,) = certificate.kills
+    assert (kill.point, kill.victim, kill.reached, kill.edited) == (
+        "before-spark-commit",
+        "driver and JVM",
+        True,
+        True,
+    )
+    assert [event.kill for event in events if isinstance(event, Killed)] == [kill]
+    rows = {each.sink: each.rows for each in certificate.sinks}
+    assert rows == {"copied": FILES * ROWS, "totals": 3, **dict.fromkeys(("right", *faulty), FILES * ROWS)}
+    assert {each.reference for each in certificate.sinks} == {Reference.BATCH}
+    assert [each.sink for each in certificate.not_proven] == ["shown"]
+    assert f"headwater prove {file} --kills 1 --seed 1 --point before-spark-commit" == certificate.command
+    text = "\n".join(certificate_lines(certificate))
+    assert "NOT PROVEN" in text
+    assert certificate.command in text
+    shown = certificate.to_json()
+    assert json.loads(json.dumps(shown))["points"] == {"before-spark-commit": {"reached": 1, "tried": 1}}
+    # Nothing scratch is left, and nothing real was written.
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "__pycache__") == [
+        ".headwater",
+        "code.py",
+        "in",
+        "pipeline.yml",
+    ]
+    assert not (tmp_path / ".headwater" / "prove").exists()
+
+
+@pytest.mark.feature("H3", part="prove: an upsert without a key, a nondeterministic query")
+def test_what_is_wrong_without_a_kill_is_found_before_the_first(
+    context: SparkContext, tmp_path: Path
+) -> None:
+    drawn = "drawn: {reads: drawn, connector: sqlite, path: shop.db, into: drawn, suppress: {HW-NONDETERMINISTIC: x}}"
+    file = project(tmp_path, TOTALS, of_code("keyless", "totals", "update"), drawn)
+    certificate = prove(file, kills=1)
+    assert violated(certificate) == {"keyless", "drawn"}
+    assert {each.after_kill for each in certificate.violations} == {0}
+    assert certificate.kills == ()
+
+
+def _proven(certificate: Certificate) -> None:
+    assert certificate.violations == (), "\n".join(certificate_lines(certificate))
+    assert certificate.exit_code == 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.feature("H3", part="prove: commits in the wrong order")
+def test_a_ledger_that_is_committed_before_the_rows_is_found(context: SparkContext, tmp_path: Path) -> None:
+    file = project(tmp_path, of_code("early"))
+    certificate = prove(file, kills=20, points=("mid-task",), seed=3)
+    assert violated(certificate) == {"early"}
