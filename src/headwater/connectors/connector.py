@@ -387,10 +387,18 @@ class ShowsContents(Protocol):
 
 @runtime_checkable
 class FreezesInput(Protocol):
-    """A source that can read a frozen copy of its current data, or given files, for `headwater prove`."""
+    """A source that can read its current data again and again, for `headwater prove`."""
 
     def frozen(self, options: Any, directory: Path, batches: int) -> SourceOptions:
-        """Options that read a copy in the directory; without a limit per batch, in about this number of batches."""
+        """Options that read all current data without an effect on other readers, if possible a copy in the directory.
+
+        Without a limit per batch, they read it in about this number of batches.
+        """
+
+
+@runtime_checkable
+class ReadsGivenFiles(Protocol):
+    """A source that can read given files, for `headwater prove --input`."""
 
     def of_files(self, options: Any, paths: tuple[str, ...]) -> SourceOptions:
         """The same options for other files."""

@@ -35,6 +35,8 @@ class Point:
     summary: str
     victims: tuple[Victim, ...] = (Victim.BOTH,)
     needs: Needs = Needs.NOTHING
+    starts: bool = False
+    """It needs a run that has just been started."""
 
 
 _ANY = (Victim.BOTH, Victim.DRIVER, Victim.JVM)
@@ -48,7 +50,7 @@ POINTS = (
     Point("before-sink-commit", "inside the transaction of the sink", needs=Needs.LEDGER),
     Point("after-sink-commit", "after the commit of the sink, before that of Spark", needs=Needs.BATCHES),
     Point("before-spark-commit", "before Spark writes `commits/N`"),
-    Point("during-restart", "while Spark starts again", _ANY),
+    Point("during-restart", "while Spark starts again", _ANY, starts=True),
     Point("during-stop", "during a graceful stop"),
     Point("connection", "in the transaction of the sink", (Victim.CONNECTION,), Needs.CONNECTIONS),
     Point("random", "at a random moment", _ANY),

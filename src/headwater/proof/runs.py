@@ -121,7 +121,7 @@ class ScratchRun:
         return True
 
     def wait(self, deadline: Deadline) -> int:
-        """The exit code of a run that nobody kills."""
+        """The exit code of the run, without a kill."""
         while self.process.poll() is None:
             deadline.check()
             self.look_for_jvm()

@@ -15,6 +15,7 @@ from headwater.connectors.connector import (
     HasReadFunction,
     MakesScratch,
     ReadsBack,
+    ReadsGivenFiles,
     ShowsContents,
 )
 from headwater.connectors.contract import NoScratch, Scratch
@@ -132,7 +133,7 @@ def problems(spec: PipelineSpec, plan: ScratchPlan) -> Iterator[Problem]:
         if name not in sources:
             known = ", ".join(sources) or "none"
             yield PROVE_INPUT_UNKNOWN.at(None, source=name, known=known)
-        elif not isinstance(source_side(sources[name].connector), FreezesInput):
+        elif not isinstance(source_side(sources[name].connector), ReadsGivenFiles):
             yield PROVE_INPUT_UNSUPPORTED.at(None, source=name, connector=sources[name].connector)
     for source in spec.sources:
         side = source_side(source.connector)
@@ -190,7 +191,7 @@ def _frozen(source: SourceSpec, plan: ScratchPlan) -> SourceSpec:
     if not isinstance(side, FreezesInput):
         return source
     options = source.options
-    if source.name in plan.inputs:
+    if source.name in plan.inputs and isinstance(side, ReadsGivenFiles):
         options = side.of_files(options, plan.inputs[source.name])
     directory = plan.path / "input" / source.name
     return source.model_copy(update={"options": side.frozen(options, directory, plan.batches)})

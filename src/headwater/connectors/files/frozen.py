@@ -29,7 +29,7 @@ def frozen(options: FilesSource, directory: Path, batches: int) -> FilesSource:
             _link_all(Path(fixed or "/"), copy)
         found = copy / Path(fixed).name if Path(fixed).is_file() else copy
         count += sum(len(files) for _, _, files in os.walk(copy))
-        paths.append("/".join(filter(None, (escaped(str(found)), rest))))
+        paths.append("/".join(filter(None, (escaped(str(found)), rest.lstrip("/")))))
     # Processed files are not removed: the links are a copy.
     changed: dict[str, object] = {"path": tuple(paths), "clean_up": None, "archive_dir": None}
     if count and options.max_files_per_batch is None and options.max_bytes_per_batch is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Read
@@ -16,7 +17,15 @@ from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import REJECTIONS, problems_of
 from headwater.connectors.kafka.sink_options import KafkaSink
-from headwater.connectors.kafka.source_options import ALWAYS_SAID, BATCH_KEYS, PER_BATCH, KafkaSource, places
+from headwater.connectors.kafka.source_options import (
+    ALWAYS_SAID,
+    BATCH_KEYS,
+    PER_BATCH,
+    Edge,
+    KafkaSource,
+    Position,
+    places,
+)
 from headwater.errors import Problem
 from headwater.spec import Delivery, Schema, SinkSpec, SourceOptions
 from headwater.values import BadRows
@@ -94,6 +103,13 @@ class KafkaReader(Source[KafkaSource]):
 
     def partitions(self, spark: SparkSession, options: KafkaSource) -> int:
         return cluster.slots(spark, options)
+
+    def frozen(self, options: KafkaSource, directory: Path, batches: int) -> KafkaSource:
+        # Existing messages, in a consumer group that no other reader uses; topics are not copied.
+        only_new = options.start.is_edge and options.start.others is Edge.LATEST
+        start = Position(Edge.EARLIEST) if only_new else options.start
+        changed = {"start": start, "group_id": None, "min_rows_per_batch": None, "max_wait": None}
+        return options.model_copy(update=changed)
 
 
 class KafkaWriter(Sink[KafkaSink]):

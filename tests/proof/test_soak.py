@@ -1,0 +1,92 @@
+"""Proofs of every exactly-once sink in every mode: 210 kills and no violation. `make soak` runs them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from headwater.api.prove import prove
+from headwater.cli.prove_views import certificate_lines
+from headwater.proof.certificate import Certificate, Reference
+from tests.databases.conftest import PostgresStore
+from tests.proof.planted import FILES, ROWS, of_code, project
+
+KILLS = 42
+SEED = int(os.environ.get("HEADWATER_SOAK") or 1)
+
+
+def database(keys: str) -> list[str]:
+    """A sink of a database in each mode."""
+    return [
+        f"added: {{reads: slim, {keys}, into: {{}}added}}",
+        f"closed: {{reads: windows, {keys}, into: {{}}closed}}",
+        f"upserted: {{reads: totals, {keys}, into: {{}}upserted, mode: update, key: page}}",
+        f"replaced: {{reads: totals, {keys}, into: {{}}replaced, mode: complete}}",
+    ]
+
+
+def check(certificate: Certificate, sinks: int) -> None:
+    """No violation, nothing left out, and most points were reached."""
+    text = "\n".join(certificate_lines(certificate))
+    assert certificate.violations == (), text
+    assert certificate.not_proven == ()
+    assert len(certificate.sinks) == sinks
+    assert all(each.compared == certificate.rounds and each.reads for each in certificate.sinks), text
+    assert len(certificate.kills) == KILLS
+    assert len(certificate.hits) > KILLS / 2, text
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.feature("H1.1", part="prove: PostgreSQL in every mode, killed at every point")
+def test_postgres(
+    context: SparkContext, postgres: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_URL", postgres.keys["url"])
+    sinks = [
+        each.replace("{}", f"{postgres.schema}.")
+        for each in database('connector: postgres, url: "${secret:SHOP_URL}"')
+    ]
+    check(prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED), 4)
+    # The scratch tables are gone, with their rows in the ledger and their staging.
+    left = postgres.run(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)",
+        [postgres.schema],
+    )
+    assert left == [("headwater_ledger",)]
+    assert postgres.ledger() == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.feature("H1.1", part="prove: SQLite and DuckDB in every mode, killed at every point")
+@pytest.mark.parametrize("connector", ["sqlite", "duckdb"])
+def test_embedded_databases(context: SparkContext, tmp_path: Path, connector: str) -> None:
+    sinks = [each.replace("{}", "") for each in database(f"connector: {connector}, path: shop.db")]
+    check(prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED), 4)
+    assert not (tmp_path / "shop.db").exists()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.feature("H1.1", part="prove: files, killed at every point")
+def test_files(context: SparkContext, tmp_path: Path) -> None:
+    sinks = [
+        "copied: {reads: slim, connector: files, path: copied, format: parquet}",
+        "closed: {reads: windows, connector: files, path: closed, format: json, partition_by: page}",
+    ]
+    certificate = prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED)
+    check(certificate, 2)
+    references = {each.sink: (each.reference, each.rows) for each in certificate.sinks}
+    assert references["copied"] == (Reference.BATCH, FILES * ROWS)
+    assert references["closed"][0] is Reference.STREAM
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.feature("H1.1", part="prove: a foreach_batch function with a ledger, killed at every point")
+def test_a_function_with_a_ledger(context: SparkContext, tmp_path: Path) -> None:
+    check(prove(project(tmp_path, of_code("right")), kills=KILLS, seed=SEED), 1)
