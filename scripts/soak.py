@@ -1,6 +1,7 @@
 """Run tests/faults repeatedly, then the tests marked `soak` once, which are too slow for the gate.
 
-HEADWATER_SOAK is the number of the round, HEADWATER_SOAK_MINUTES the duration of tests/kafka/test_soak.py.
+HEADWATER_SOAK is the number of the round, HEADWATER_SOAK_MINUTES the duration of tests/kafka/test_soak.py,
+HEADWATER_SOAK_KILLS the number of kills of each proof in tests/proof/test_soak.py.
 """
 
 from __future__ import annotations

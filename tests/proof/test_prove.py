@@ -19,9 +19,9 @@ TOTALS = "totals: {reads: totals, connector: sqlite, path: shop.db, into: totals
 
 
 @pytest.mark.feature("H1.1", part="prove: a crash between the commits of the sink and of Spark")
-@pytest.mark.feature("H3", part="prove: naive append, ignored batch ID, ledger that is not checked")
+@pytest.mark.feature("H3", part="prove: a naive append, a ledger that is not checked")
 def test_faulty_functions_are_found_and_right_sinks_are_not(context: SparkContext, tmp_path: Path) -> None:
-    faulty = ("naive", "unchecked", "ignored")
+    faulty = ("naive", "unchecked")
     file = project(
         tmp_path,
         COPIED,
@@ -82,9 +82,12 @@ def test_what_is_wrong_without_a_kill_is_found_before_the_first(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(900)
-@pytest.mark.feature("H3", part="prove: commits in the wrong order")
-def test_a_ledger_that_is_committed_before_the_rows_is_found(context: SparkContext, tmp_path: Path) -> None:
-    file = project(tmp_path, of_code("early"))
-    certificate = prove(file, kills=20, points=("mid-task",), seed=3)
-    assert violated(certificate) == {"early"}
+@pytest.mark.timeout(1800)
+@pytest.mark.feature("H3", part="prove: commits in the wrong order, an ignored batch ID")
+@pytest.mark.parametrize(("fault", "point"), [("early", "mid-task"), ("ignored", "before-spark-commit")])
+def test_other_faulty_functions_are_found(
+    context: SparkContext, tmp_path: Path, fault: str, point: str
+) -> None:
+    certificate = prove(project(tmp_path, of_code(fault)), kills=20, points=(point,), seed=3)
+    assert violated(certificate) == {fault}
+    assert certificate.violations[-1].after_kill > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from headwater.proof.certificate import Certificate, Reference
 from tests.databases.conftest import PostgresStore
 from tests.proof.planted import FILES, ROWS, of_code, project
 
-KILLS = 42
+KILLS = int(os.environ.get("HEADWATER_SOAK_KILLS", "42"))
 SEED = int(os.environ.get("HEADWATER_SOAK") or 1)
 
 
@@ -31,6 +32,7 @@ def database(keys: str) -> list[str]:
 def check(certificate: Certificate, sinks: int) -> None:
     """No violation, nothing left out, and most points were reached."""
     text = "\n".join(certificate_lines(certificate))
+    sys.stdout.write(text + "\n")
     assert certificate.violations == (), text
     assert certificate.not_proven == ()
     assert len(certificate.sinks) == sinks

@@ -287,8 +287,8 @@ class _Judge:
             for ref in connector.functions(options):
                 place = part.of_value(key_of(options, ref))
                 self.problems += reference_problems(ref, connector, place)
-            if isinstance(connector, HasReadFunction) and (ref := connector.read_function(options)):
-                self.problems += call_problems(ref, ("spark",), part.of_value(key_of(options, ref)))
+            if isinstance(connector, HasReadFunction) and (reads := connector.read_function(options)):
+                self.problems += call_problems(reads, ("spark",), part.of_value(key_of(options, reads)))
         return part, keys, options
 
     def _connector(

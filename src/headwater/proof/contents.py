@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -21,12 +22,16 @@ from headwater.connectors.connector import (
 from headwater.connectors.contract import Held
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.prepare import Prepared
+from headwater.errors import HeadwaterError, QueryFailedError
+from headwater.errors.catalogue.proving import PROVE_READ_FAILED
 from headwater.proof.points import Needs
 from headwater.spark.session import active
-from headwater.spec import SinkSpec
+from headwater.spec import FunctionRef, SinkSpec
+from headwater.values.user_frames import user_line
 
 Rows = Counter[tuple[Hashable, ...]]
 SHOWN_ROWS = 5
+_READ_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -118,18 +123,39 @@ class Contents:
         with active(spark):
             if isinstance(side, ReadsBack):
                 frame = side.read_back(spark, sink.options, self._prepared.frames[name].schema)
+                rows = as_rows(frame.collect())
             else:
                 assert isinstance(side, HasReadFunction), "the plan has only sinks that can be read"
-                function = side.read_function(sink.options)
-                assert function is not None, "the plan has only sinks that can be read"
-                frame = self._prepared.builder.load(function)(spark)
-            rows = as_rows(frame.collect())
+                rows = self._rows_of_code(sink, side.read_function(sink.options))
         # A batch that was committed meanwhile can be in the rows or not.
         return Seen(rows, before) if before == self.newest_batch(name) else None
 
+    def _rows_of_code(self, sink: SinkSpec, function: FunctionRef | None) -> Rows:
+        """The rows that the user's function returns; QueryFailedError if it fails."""
+        assert function is not None, "the plan has only sinks that can be read"
+        builder = self._prepared.builder
+        try:
+            return as_rows(builder.load(function)(builder.spark).collect())
+        except Exception as error:  # user code: report any exception at the user's line
+            place = user_line(error.__traceback__, builder.spec.root) or sink.position
+            says = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". ")
+            raise QueryFailedError(PROVE_READ_FAILED.at(place, sink=sink.name, says=says)) from error
+
+    def read_finally(self, name: str) -> Rows:
+        """The rows of a sink that no run writes anymore; QueryFailedError if they cannot be read."""
+        deadline = time.monotonic() + _READ_SECONDS
+        while (seen := self.read(name)) is None:
+            if time.monotonic() > deadline:
+                says = "its store was not available"
+                place = self.sinks[name].position
+                raise QueryFailedError(PROVE_READ_FAILED.at(place, sink=name, says=says))
+            # A process that was killed can hold a lock a little longer.
+            time.sleep(0.1)
+        return seen.rows
+
     def try_read(self, name: str) -> Seen | None:
         """The same during a run: what a reader cannot read now, it reads later."""
-        with suppress(*SPARK_ERRORS, OSError):
+        with suppress(HeadwaterError, *SPARK_ERRORS, OSError):
             return self.read(name)
         return None
 

@@ -8,15 +8,12 @@ end         everything scratch is removed
 from __future__ import annotations
 
 import secrets
-import signal
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from statistics import median
 
 from headwater.connectors import sink_side
-from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import HeadwaterError, PipelineError, QueryFailedError
 from headwater.errors.catalogue.proving import PROVE_INPUT_EMPTY, PROVE_RUN_FAILED
 from headwater.plan import Graph
@@ -142,7 +139,7 @@ class Prover:
             [seconds for log in logs for seconds in log.durations()[1:] or log.durations()] or [0.5]
         )
         for name in self._contents.sinks:
-            self.expected[name] = self._expected(name, batch[name], self._rows(name))
+            self.expected[name] = self._expected(name, batch[name], self._contents.read_finally(name))
 
     def _batch_rows(self, name: str) -> Rows | None:
         """The batch result of a sink; None if there is none."""
@@ -151,10 +148,10 @@ class Prover:
             return None
         try:
             self._contents.write_batch(name)
-        except (HeadwaterError, *SPARK_ERRORS):
+        except Exception:  # noqa: BLE001 - also from the user's code; the run without kills reports what is wrong
             # For example an upsert of several versions of a row: only a stream knows which is the last one.
             return None
-        return self._rows(name)
+        return self._contents.read_finally(name)
 
     def _expected(self, name: str, batch: Rows | None, stream: Rows) -> Expected:
         if batch is None:
@@ -208,7 +205,7 @@ class Prover:
             if struck.finished:
                 break
             if run.ended:
-                if run.exit_code not in (0, -signal.SIGKILL):
+                if run.exit_code != 0 and not run.struck:
                     break
                 self._look()
                 run = self._launcher.start()
@@ -229,11 +226,14 @@ class Prover:
 
     def _finish(self, run: ScratchRun) -> None:
         """Let the run process the rest, and compare all sinks."""
+        if run.wait(self._deadline) != 0 and run.struck:
+            # As a service manager does.
+            run = self._launcher.start()
         if run.wait(self._deadline) != 0:
             self._violate("", f"the run did not recover: {run.last_words}", None)
             return
         for name, each in self.expected.items():
-            difference = Difference.of(each.rows, self._rows(name))
+            difference = Difference.of(each.rows, self._contents.read_finally(name))
             if difference:
                 self._violate(name, f"the contents differ from the {each.reference.value}", difference)
         self.outcome.compared += 1
@@ -247,15 +247,6 @@ class Prover:
 
     def _log(self, sink: str) -> QueryLog:
         return query_log(self._plan, sink, getattr(self._contents.sinks[sink], "group", None))
-
-    def _rows(self, name: str) -> Rows:
-        seen = self._contents.read(name)
-        deadline = time.monotonic() + 30
-        while seen is None and time.monotonic() < deadline:
-            # A process that was killed can hold a lock a little longer.
-            time.sleep(0.1)
-            seen = self._contents.read(name)
-        return seen.rows if seen else Rows()
 
     def _reset(self) -> None:
         """Empty every sink, and forget the checkpoints."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from headwater.proof.contents import Contents, Difference, Rows, Seen
 from headwater.spec import Mode
 
-_PAUSE_SECONDS = 0.3
+_PAUSE_SECONDS, _SHARE = 0.3, 4
 
 
 @dataclass
@@ -70,8 +71,12 @@ class Reader:
                     self._check(name, seen)
 
     def _loop(self) -> None:
-        while not self._end.wait(_PAUSE_SECONDS):
+        pause = _PAUSE_SECONDS
+        while not self._end.wait(pause):
+            looked = time.monotonic()
             self.look()
+            # The runs need the cores more than the reader.
+            pause = max(_PAUSE_SECONDS, _SHARE * (time.monotonic() - looked))
 
     def _check(self, name: str, seen: Seen) -> None:
         sink, watched = self._contents.sinks[name], self._watched[name]

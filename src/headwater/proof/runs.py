@@ -53,6 +53,8 @@ class ScratchRun:
     plan: ScratchPlan
     output: Path
     jvms: set[Process] = field(default_factory=set)
+    struck: bool = False
+    """A part of it was killed, so it can fail if the pipeline does not restart its queries."""
 
     @property
     def ended(self) -> bool:
@@ -74,6 +76,11 @@ class ScratchRun:
 
     def kill(self, victim: Victim) -> bool:
         """SIGKILL; False if there was nothing to kill."""
+        killed = self._kill(victim)
+        self.struck = self.struck or killed
+        return killed
+
+    def _kill(self, victim: Victim) -> bool:
         jvm = self.look_for_jvm()
         if victim is Victim.WORKER:
             return self._kill_workers(jvm)
@@ -113,11 +120,14 @@ class ScratchRun:
     def wait_until(self, condition: Callable[[], object], deadline: Deadline, seconds: float = 300.0) -> bool:
         """Whether a condition came true while the run was active."""
         last = time.monotonic() + seconds
+        looked = time.perf_counter()
         while not condition():
             if self.ended or time.monotonic() > last:
                 return bool(condition())
             deadline.check()
-            time.sleep(LOOK_SECONDS)
+            # A question to a database takes longer than one to the logs, and is asked less often.
+            time.sleep(max(LOOK_SECONDS, time.perf_counter() - looked))
+            looked = time.perf_counter()
         return True
 
     def wait(self, deadline: Deadline) -> int:

@@ -140,6 +140,7 @@ class Strike:
                 return self._missed()
             self._until_waiting(held)
             planned, terminated = self.log.planned, held.disconnect()
+            self.run.struck = self.run.struck or terminated > 0
         state = f"{terminated} connections terminated"
         return Struck(terminated > 0, planned, state)
 
@@ -159,11 +160,12 @@ class Strike:
             self.run.wait_until(held.waiting, self.deadline, _BLOCKED_SECONDS)
 
     def _after_sink_commit(self) -> Struck:
-        before, committed = self._newest, self.log.committed
+        planned, committed = self.log.planned, self.log.committed
 
         def is_there() -> bool:
+            # An earlier run can have written the batch that was planned before.
             newest = self._newest
-            return (newest is not None and newest != before) or self.log.committed > committed
+            return (newest is not None and newest > planned) or self.log.committed > max(planned, committed)
 
         if not self.run.wait_until(is_there, self.deadline):
             return self._missed()

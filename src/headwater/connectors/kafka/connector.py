@@ -21,7 +21,6 @@ from headwater.connectors.kafka.source_options import (
     ALWAYS_SAID,
     BATCH_KEYS,
     PER_BATCH,
-    Edge,
     KafkaSource,
     Position,
     places,
@@ -106,8 +105,8 @@ class KafkaReader(Source[KafkaSource]):
 
     def frozen(self, options: KafkaSource, directory: Path, batches: int) -> KafkaSource:
         # Existing messages, in a consumer group that no other reader uses; topics are not copied.
-        only_new = options.start.is_edge and options.start.others is Edge.LATEST
-        start = Position(Edge.EARLIEST) if only_new else options.start
+        only_new = options.start.is_edge and options.start.others == "latest"
+        start = Position("earliest") if only_new else options.start
         changed = {"start": start, "group_id": None, "min_rows_per_batch": None, "max_wait": None}
         return options.model_copy(update=changed)
 

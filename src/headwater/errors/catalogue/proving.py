@@ -38,6 +38,10 @@ PROVE_RUN_FAILED = Entry(
     "The pipeline failed without a kill: {says}.",
     "Run `headwater check {file}` and `headwater run {file} --until-idle`, and correct the pipeline first.",
 )
+PROVE_READ_FAILED = Entry(
+    "Sink `{sink}`: the rows of its scratch copy could not be read: {says}.",
+    "Check `read_back` of the sink, or the database. With `--keep`, the scratch copies stay.",
+)
 PROVE_TIMEOUT = Entry(
     "The proof did not complete within {timeout} ({kills} of {planned} kills).",
     "Set a longer `--timeout` or fewer `--kills`. With `--input`, you can pass less data.",
