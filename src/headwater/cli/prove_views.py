@@ -14,6 +14,9 @@ from headwater.proof.events import Killed, Phase, Planned, ProofEvent, Violated
 from headwater.proof.points import BY_NAME
 from headwater.values import count_of, scrub
 
+_FEW = 3
+"""Fewer batches of a query give the kills little to hit."""
+
 
 class ProofView:
     """Shows nothing before the certificate."""
@@ -115,6 +118,8 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
     hits, rounds = len(certificate.hits), count_of(certificate.rounds, "round")
     yield f"  kills       {hits} at their points, {len(certificate.kills)} tried, in {rounds}, seed {certificate.seed}"
     yield f"  input       {count_of(certificate.batches, 'batch', 'batches')}, {certificate.seconds:g} s"
+    if certificate.batches < _FEW * len(certificate.sinks):
+        yield "              few batches: kills hit the same ones again; add data, or set a limit per batch"
     for sink in certificate.sinks:
         rows = f"{count_of(sink.rows, 'row')} of the {sink.reference}"
         compared = (

@@ -120,7 +120,8 @@ class Certificate:
 
     @property
     def proven(self) -> bool:
-        return not self.violations
+        """No violation, and at least one kill reached its point."""
+        return not self.violations and bool(self.hits)
 
     @property
     def exit_code(self) -> int:

@@ -14,8 +14,12 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from headwater.connectors import sink_side
-from headwater.errors import HeadwaterError, PipelineError, QueryFailedError
-from headwater.errors.catalogue.proving import PROVE_INPUT_EMPTY, PROVE_RUN_FAILED
+from headwater.errors import HeadwaterError, PipelineError, QueryFailedError, UsageError
+from headwater.errors.catalogue.proving import (
+    PROVE_INPUT_EMPTY,
+    PROVE_POINTS_UNSUPPORTED,
+    PROVE_RUN_FAILED,
+)
 from headwater.plan import Graph
 from headwater.proof.certificate import Kill, Reference, SinkProof, Violation
 from headwater.proof.checkpoints import QueryLog
@@ -86,12 +90,15 @@ class Prover:
 
     def prove(self, order: Order) -> None:
         """Find the reference, then kill and compare."""
+        targets = [Target(name, self._contents.abilities(name)) for name in self._contents.sinks]
+        kills = schedule(order.points, targets, order.kills, order.seed)
+        if not kills:
+            points = ", ".join(point.name for point in order.points)
+            raise UsageError(PROVE_POINTS_UNSUPPORTED.at(None, pipeline=self._spec.name, points=points))
         self._find_reference()
         if self.outcome.violations:
             # Every later comparison would fail as well.
             return
-        targets = [Target(name, self._contents.abilities(name)) for name in self._contents.sinks]
-        kills = schedule(order.points, targets, order.kills, order.seed)
         self._emit(Planned(len(kills)))
         rows = {name: each.rows for name, each in self.expected.items()}
         self._reader = Reader(self._contents, rows, self._violate)

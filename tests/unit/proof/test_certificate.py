@@ -61,6 +61,14 @@ def test_a_violation_is_shown_with_its_rows_and_the_command() -> None:
     assert certificate.exit_code == 1
 
 
+def test_without_a_kill_at_its_point_nothing_is_proven() -> None:
+    certificate = replace(CERTIFICATE, kills=(MISSED,), batches=2)
+    text = "\n".join(certificate_lines(certificate))
+    assert "Pipeline shop: NOT PROVEN" in text
+    assert "few batches" in text
+    assert certificate.exit_code == 1
+
+
 def test_the_json_has_all_of_it() -> None:
     found = json.loads(json.dumps(replace(CERTIFICATE, violations=(VIOLATION,)).to_json()))
     assert (found["version"], found["proven"], found["seed"], found["asked"]) == (1, False, 7, 2)

@@ -34,6 +34,10 @@ PROVE_POINT_UNKNOWN = Entry(
     "`--point`: `{point}` not found.",
     "{hint}",
 )
+PROVE_POINTS_UNSUPPORTED = Entry(
+    "No sink of pipeline `{pipeline}` supports these points: {points}.",
+    "Omit `--point`, or use a point that its sinks support, such as `--point before-spark-commit`.",
+)
 PROVE_RUN_FAILED = Entry(
     "The pipeline failed without a kill: {says}.",
     "Run `headwater check {file}` and `headwater run {file} --until-idle`, and correct the pipeline first.",
