@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.prove import prove
-from headwater.cli.prove_views import certificate_lines
+from headwater.api.prove import ProofOptions, run_proof
+from headwater.cli.prove_views import ProofLines, certificate_lines
 from headwater.proof.certificate import Certificate, Reference
 from tests.databases.conftest import PostgresStore
 from tests.proof.planted import FILES, ROWS, of_code, project
@@ -27,6 +27,11 @@ def database(keys: str) -> list[str]:
         f"upserted: {{reads: totals, {keys}, into: {{}}upserted, mode: update, key: page}}",
         f"replaced: {{reads: totals, {keys}, into: {{}}replaced, mode: complete}}",
     ]
+
+
+def proof(file: Path) -> Certificate:
+    """A proof that shows every kill."""
+    return run_proof(file, ProofOptions(kills=KILLS, seed=SEED), ProofLines().event)
 
 
 def check(certificate: Certificate, sinks: int) -> None:
@@ -52,7 +57,7 @@ def test_postgres(
         each.replace("{}", f"{postgres.schema}.")
         for each in database('connector: postgres, url: "${secret:SHOP_URL}"')
     ]
-    check(prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED), 4)
+    check(proof(project(tmp_path, *sinks)), 4)
     # The scratch tables are gone, with their rows in the ledger and their staging.
     left = postgres.run(
         "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)",
@@ -68,7 +73,7 @@ def test_postgres(
 @pytest.mark.parametrize("connector", ["sqlite", "duckdb"])
 def test_embedded_databases(context: SparkContext, tmp_path: Path, connector: str) -> None:
     sinks = [each.replace("{}", "") for each in database(f"connector: {connector}, path: shop.db")]
-    check(prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED), 4)
+    check(proof(project(tmp_path, *sinks)), 4)
     assert not (tmp_path / "shop.db").exists()
 
 
@@ -80,7 +85,7 @@ def test_files(context: SparkContext, tmp_path: Path) -> None:
         "copied: {reads: slim, connector: files, path: copied, format: parquet}",
         "closed: {reads: windows, connector: files, path: closed, format: json, partition_by: page}",
     ]
-    certificate = prove(project(tmp_path, *sinks), kills=KILLS, seed=SEED)
+    certificate = proof(project(tmp_path, *sinks))
     check(certificate, 2)
     references = {each.sink: (each.reference, each.rows) for each in certificate.sinks}
     assert references["copied"] == (Reference.BATCH, FILES * ROWS)
@@ -91,4 +96,4 @@ def test_files(context: SparkContext, tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.feature("H1.1", part="prove: a foreach_batch function with a ledger, killed at every point")
 def test_a_function_with_a_ledger(context: SparkContext, tmp_path: Path) -> None:
-    check(prove(project(tmp_path, of_code("right")), kills=KILLS, seed=SEED), 1)
+    check(proof(project(tmp_path, of_code("right"))), 1)

@@ -117,13 +117,12 @@ class Strike:
         return Struck(reached, before.planned, "a task runs" if reached else "no worker runs")
 
     def _held(self, *, release: bool) -> Struck:
-        if not self._into_new_batch():
+        if not self._past_first_batch():
             return self._missed()
         killed = False
         with self.contents.hold(self.kill.sink) as held:
-            if held is None:
+            if not self._until_waiting(held):
                 return self._missed()
-            self._until_waiting(held)
             if not release:
                 killed = self.run.kill(self.kill.victim)
         if release:
@@ -133,31 +132,29 @@ class Strike:
         return self._inspect(killed, _is_unwritten)
 
     def _connection(self) -> Struck:
-        if not self._into_new_batch():
+        if not self._past_first_batch():
             return self._missed()
         with self.contents.hold(self.kill.sink) as held:
-            if held is None:
+            if held is None or not self._until_waiting(held):
                 return self._missed()
-            self._until_waiting(held)
             planned, terminated = self.log.planned, held.disconnect()
             self.run.struck = self.run.struck or terminated > 0
         state = f"{terminated} connections terminated"
         return Struck(terminated > 0, planned, state)
 
-    def _into_new_batch(self) -> bool:
-        """Into a batch after the first one of this run: that one also claims the ledger."""
+    def _past_first_batch(self) -> bool:
+        """Wait for a commit of this run: its first batch also claims the ledger."""
         before = self.log.committed
-        if not self.run.wait_until(lambda: self.log.committed > before, self.deadline):
-            return False
-        return self.run.wait_until(lambda: self.log.progress.unfinished, self.deadline)
+        return self.run.wait_until(lambda: self.log.committed > before, self.deadline)
 
-    def _until_waiting(self, held: Held) -> None:
-        """Until the commit waits for the lock."""
-        shown = held.waiting()
-        if shown is None:
+    def _until_waiting(self, held: Held | None) -> bool:
+        """Until the commit of a new batch waits for the lock."""
+        if held is None or not self.run.wait_until(lambda: self.log.progress.unfinished, self.deadline):
+            return False
+        if held.waiting() is None:
             self._pause(max(0.2, _STAGE_BATCHES * self.usual))
-        else:
-            self.run.wait_until(held.waiting, self.deadline, _BLOCKED_SECONDS)
+            return not self.run.ended
+        return self.run.wait_until(held.waiting, self.deadline, _BLOCKED_SECONDS)
 
     def _after_sink_commit(self) -> Struck:
         planned, committed = self.log.planned, self.log.committed
@@ -204,7 +201,9 @@ class Strike:
     # Killing.
 
     def _missed(self) -> Struck:
-        return Struck(False, None, "the run had no more batches", finished=self.run.exit_code == 0)
+        finished = self.run.exit_code == 0
+        why = "the run had no more batches" if finished else "the run did not come to this point"
+        return Struck(False, None, why, finished=finished)
 
     def _strike(self, is_at_point: Callable[[Progress, int | None], bool]) -> Struck:
         """Kill, and compare the logs with the point."""
