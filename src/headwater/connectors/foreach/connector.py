@@ -42,6 +42,17 @@ class ForeachWriter(Sink[ForeachSink]):
 
         write_batch(rows, options, context)
 
+    def read_function(self, options: ForeachSink) -> FunctionRef | None:
+        return None
+
+    def scratch(self, options: ForeachSink, scratch: Scratch) -> ForeachSink:
+        raise NoScratch(
+            "each row goes to your code; write with `foreach_batch`, which has the keys `read_back` and `scratch`"
+        )
+
+    def discard(self, options: ForeachSink, context: Context) -> None:
+        """It has no scratch copy."""
+
     def code_problems(self, options: ForeachSink, context: Context) -> list[Problem]:
         from headwater.connectors.foreach.rows import code_problems
 
