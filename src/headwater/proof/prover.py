@@ -203,9 +203,14 @@ class Prover:
                 run.kill(Victim.BOTH)
                 run = self._launcher.start()
             struck = self._struck(kill, run)
-            if struck.finished and tried < _TRIES:
+            # It ended because of an earlier kill of a part of it.
+            failed = run.ended and run.struck and not struck.killed
+            if (struck.finished or failed) and tried < _TRIES:
                 waiting = [(kill, tried + 1), *waiting[1:]]
-                break
+                if struck.finished:
+                    break
+                run, fresh = self._launcher.start(), True
+                continue
             self._record(kill, struck)
             waiting = waiting[1:]
             fresh = run.ended

@@ -41,6 +41,8 @@ class Struck:
     """Where its query was, by the logs and the sink."""
     edited: bool = False
     """A log was edited afterwards to the state that a crash in that moment leaves."""
+    killed: bool = True
+    """Something was killed, at the point or not."""
     finished: bool = False
     """The run had processed all input before the point."""
 
@@ -187,7 +189,7 @@ class Strike:
         self.run.stop()
         self._pause(_STOP_SECONDS * self.kill.chance)
         if self.run.ended:
-            return Struck(False, self.log.planned, "the run had stopped")
+            return Struck(False, self.log.planned, "the run had stopped", killed=False)
         return self._strike(lambda progress, newest: True)
 
     def _random(self) -> Struck:
@@ -203,7 +205,7 @@ class Strike:
     def _missed(self) -> Struck:
         finished = self.run.exit_code == 0
         why = "the run had no more batches" if finished else "the run did not come to this point"
-        return Struck(False, None, why, finished=finished)
+        return Struck(False, None, why, killed=False, finished=finished)
 
     def _strike(self, is_at_point: Callable[[Progress, int | None], bool]) -> Struck:
         """Kill, and compare the logs with the point."""
@@ -212,7 +214,7 @@ class Strike:
     def _inspect(self, killed: bool, is_at_point: Callable[[Progress, int | None], bool]) -> Struck:
         progress, newest = self.log.progress, self._newest
         reached = killed and is_at_point(progress, newest)
-        return Struck(reached, progress.planned, _state(progress, newest))
+        return Struck(reached, progress.planned, _state(progress, newest), killed=killed)
 
     def _strike_before_commit(self) -> Struck:
         """Kill, and let the newest batch of every query be without Spark's commit: all can crash in that moment."""

@@ -239,8 +239,9 @@ class Postgres(ServerDatabase):
                 continue
 
     def blocked(self, session: Session) -> list[int]:
+        # A transaction sees `pg_stat_activity` as it was at its first look.
         found = session.run(
-            "SELECT pid FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+            "SELECT DISTINCT pid FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
         )
         return [pid for (pid,) in found]
 
