@@ -34,6 +34,7 @@ from headwater.values import Duration, did_you_mean
 
 BATCHES = 8
 """The number of batches into which a source without limits is divided."""
+_RUN = "headwater.api.prove_run"
 DEFAULT_KILLS = len(POINTS)
 DEFAULT_SEED = 1
 DEFAULT_TIMEOUT = Duration.parse("2 hours")
@@ -132,7 +133,7 @@ def _prove(
     stdout: Callable[[str], None],
 ) -> Prover:
     deadline = Deadline(time.monotonic() + options.timeout.seconds, str(options.timeout), options.kills)
-    launcher = Launcher(plan, options.master, options.conf)
+    launcher = Launcher(plan, options.master, options.conf, _RUN)
     emit(Phase("Starting Spark"))
     session = open_session(spec, master=options.master, conf=options.conf, stdout=stdout)
     contents: Contents | None = None

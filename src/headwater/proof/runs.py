@@ -21,8 +21,6 @@ from headwater.proof.scratch import ENVIRONMENT, ScratchPlan
 from headwater.run_directory import RunDirectory
 from headwater.values.processes import process_start_time
 
-CHILD = "headwater.api.prove_run"
-"""The module that runs the scratch pipeline, as `headwater run --until-idle` does."""
 LOOK_SECONDS = 0.001
 """How often the logs are read: a kill comes within about this time."""
 _DEATH_SECONDS = 30.0
@@ -173,6 +171,8 @@ class Launcher:
     plan: ScratchPlan
     master: str | None
     conf: Mapping[str, str]
+    module: str
+    """Runs the scratch pipeline, as `headwater run --until-idle` does."""
     started: list[ScratchRun] = field(default_factory=list)
 
     def start(self) -> ScratchRun:
@@ -194,7 +194,7 @@ class Launcher:
 
     def _command(self) -> Sequence[str]:
         settings = [f"{key}={value}" for key, value in self.conf.items()]
-        return [sys.executable, "-m", CHILD, str(self.plan.file_of_plan), self.master or "", *settings]
+        return [sys.executable, "-m", self.module, str(self.plan.file_of_plan), self.master or "", *settings]
 
     def close(self) -> None:
         """Kill what still runs."""
