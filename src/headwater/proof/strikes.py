@@ -15,6 +15,7 @@ from headwater.proof.checkpoints import Progress, QueryLog
 from headwater.proof.contents import Contents
 from headwater.proof.points import PlannedKill, Victim
 from headwater.proof.runs import Deadline, ScratchRun
+from headwater.values import count_of
 
 if TYPE_CHECKING:
     from headwater.connectors.contract import Held
@@ -141,7 +142,7 @@ class Strike:
                 return self._missed()
             planned, terminated = self.log.planned, held.disconnect()
             self.run.struck = self.run.struck or terminated > 0
-        state = f"{terminated} connections terminated"
+        state = f"{count_of(terminated, 'connection')} terminated"
         return Struck(terminated > 0, planned, state)
 
     def _past_first_batch(self) -> bool:
