@@ -45,7 +45,7 @@ POINTS = (
     Point("before-offsets", "between two batches, before Spark writes `offsets/N`", _ANY),
     Point("after-offsets", "after Spark has written `offsets/N`", _ANY),
     Point("mid-task", "while the tasks of a batch run", _ANY),
-    Point("worker", "while a Python worker computes rows", (Victim.WORKER,)),
+    Point("worker", "all Python workers, while a batch runs", (Victim.WORKER,)),
     Point("after-staging", "after the rows are staged", needs=Needs.LEDGER),
     Point("before-sink-commit", "inside the transaction of the sink", needs=Needs.LEDGER),
     Point("after-sink-commit", "after the commit of the sink, before that of Spark", needs=Needs.BATCHES),

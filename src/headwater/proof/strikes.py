@@ -117,7 +117,8 @@ class Strike:
             lambda: self.run.kill(Victim.WORKER) or self.log.committed >= before.planned, self.deadline
         )
         reached = killed and self.log.committed < before.planned
-        return Struck(reached, before.planned, "a task runs" if reached else "no worker runs")
+        state = f"batch {before.planned} was planned" if reached else "no worker runs"
+        return Struck(reached, before.planned, state)
 
     def _held(self, *, release: bool) -> Struck:
         if not self._past_first_batch():
