@@ -101,7 +101,15 @@ class Strike:
         before = self.log.committed
         if not self.run.wait_until(lambda: self.log.committed > before, self.deadline):
             return self._missed()
-        return self._strike(lambda progress, newest: not progress.unfinished)
+        killed, edited = self.run.kill(self.kill.victim), False
+        progress, newest = self.log.progress, self._newest
+        dead = killed and self.kill.victim is Victim.BOTH
+        if dead and progress.unfinished and newest is not None and newest < progress.planned:
+            # The next batch was planned before the kill, and the sink has nothing of it.
+            self.log.forget_plan(progress.planned)
+            progress, edited = self.log.progress, True
+        reached = killed and not progress.unfinished
+        return Struck(reached, progress.planned, _state(progress, newest), edited=edited, killed=killed)
 
     def _in_batch(self, later: float) -> Struck:
         if not self._next_plan():
