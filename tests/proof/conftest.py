@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests import short_lives
-from tests.databases.conftest import context, postgres, server
+from tests.databases.conftest import context, mariadb, mysql, postgres, server
 
-__all__ = ["context", "postgres", "server"]
+__all__ = ["context", "mariadb", "mysql", "postgres", "server"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Proofs of every exactly-once sink in every mode: 210 kills and no violation. `make soak` runs them."""
+"""Proofs of every exactly-once sink in every mode: 252 kills and no violation. `make soak` runs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from headwater.api.prove import ProofOptions, run_proof
 from headwater.cli.prove_views import ProofLines, certificate_lines
 from headwater.proof.certificate import Certificate, Reference
-from tests.databases.conftest import PostgresStore
+from tests.databases.conftest import MysqlStore, PostgresStore
 from tests.proof.planted import FILES, ROWS, of_code, project
 
 KILLS = int(os.environ.get("HEADWATER_SOAK_KILLS", "42"))
@@ -48,23 +48,24 @@ def check(certificate: Certificate, sinks: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.feature("H1.1", part="prove: PostgreSQL in every mode, killed at every point")
-def test_postgres(
-    context: SparkContext, postgres: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.feature("H1.1", part="prove: PostgreSQL and MySQL in every mode, killed at every point")
+@pytest.mark.parametrize("name", ["postgres", "mysql"])
+def test_servers(
+    context: SparkContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    name: str,
 ) -> None:
-    monkeypatch.setenv("SHOP_URL", postgres.keys["url"])
-    sinks = [
-        each.replace("{}", f"{postgres.schema}.")
-        for each in database('connector: postgres, url: "${secret:SHOP_URL}"')
-    ]
+    store: PostgresStore | MysqlStore = request.getfixturevalue(name)
+    monkeypatch.setenv("SHOP_URL", store.keys["url"])
+    keys = f'connector: {name}, url: "${{secret:SHOP_URL}}"'
+    sinks = [each.replace("{}", f"{store.schema}.") for each in database(keys)]
     check(proof(project(tmp_path, *sinks)), 4)
     # The scratch tables are gone, with their rows in the ledger and their staging.
-    left = postgres.run(
-        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)",
-        [postgres.schema],
-    )
-    assert left == [("headwater_ledger",)]
-    assert postgres.ledger() == []
+    tables = f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{store.schema}'"
+    assert store.run(tables) == [("headwater_ledger",)]
+    assert store.ledger() == []
 
 
 @pytest.mark.soak

@@ -48,6 +48,8 @@ class Kind:
     """Module and class, imported on first use."""
     packages: tuple[str, ...] = ()
     on_driver: bool = False
+    disconnects: bool = False
+    """A proof can find the connections of a run, and terminate them."""
 
     def missing(self, sink: str, place: Place | None) -> Problem | None:
         """A problem if a package is not installed."""
@@ -180,7 +182,7 @@ class DatabaseWriter(Sink[DatabaseSink]):
 
     @property
     def connections(self) -> bool:
-        return not self.on_driver
+        return self.kind.disconnects
 
     def scratch(self, options: DatabaseSink, scratch: Scratch) -> DatabaseSink:
         return scratches.scratch_options(options, scratch)
@@ -225,7 +227,7 @@ def _progress(context: Context) -> tuple[str | None, NextBatch]:
 DUCKDB = Kind("duckdb", DuckdbSink, "duckdb:Duckdb", ("duckdb",), on_driver=True)
 MYSQL = Kind("mysql", MysqlSink, "mysql:Mysql", ("pymysql",))
 SQLITE = Kind("sqlite", SqliteSink, "sqlite:Sqlite", on_driver=True)
-POSTGRES = Kind("postgres", PostgresSink, "postgres:Postgres", ("psycopg", "pgpq"))
+POSTGRES = Kind("postgres", PostgresSink, "postgres:Postgres", ("psycopg", "pgpq"), disconnects=True)
 
 
 def _connector(kind: Kind, title: str) -> Connector:

@@ -75,6 +75,10 @@ class Ledger:
         """The statement that makes the ledger forget this query, or all queries of the table."""
         return f"DELETE FROM {self.table} WHERE {self._rows(own=own)};"
 
+    def forget(self, session: Session) -> None:
+        """Forget this query, when its table is gone."""
+        session.run(f"DELETE FROM {self.table} WHERE query_id = $1 AND target = $2", *self._own)
+
     def _correct_statement(self, column: str, value: int) -> str:
         return f"UPDATE {self.table} SET {column} = {value} WHERE {self._rows(own=True)};"
 

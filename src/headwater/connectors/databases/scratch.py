@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.connectors.contract import Held, Scratch, Snapshot
 from headwater.connectors.databases.database import (
@@ -14,7 +14,6 @@ from headwater.connectors.databases.database import (
     Rejected,
     Session,
     Unavailable,
-    qualified,
 )
 from headwater.connectors.databases.ledger import Ledger
 from headwater.connectors.databases.names import quoted, table_name
@@ -58,10 +57,10 @@ def snapshot(database: Database) -> Snapshot | None:
                 return Snapshot(())
             ledger = _ledger(database, session)
             if ledger is None or _newest(session, ledger) is None:
-                return Snapshot(tuple(session.run(f"SELECT * FROM {qualified(place)}")))
+                return Snapshot(tuple(session.run(f"SELECT * FROM {database.qualified(place)}")))
             found = session.run(
                 f"SELECT l.batch_id, t.* FROM {ledger.table} AS l "
-                f"LEFT JOIN (SELECT 1 AS is_row, s.* FROM {qualified(place)} AS s) AS t ON 1 = 1 "
+                f"LEFT JOIN (SELECT 1 AS is_row, s.* FROM {database.qualified(place)} AS s) AS t ON 1 = 1 "
                 "WHERE l.target = $1",
                 ledger.target,
             )
@@ -100,14 +99,14 @@ def hold(database: Database) -> Iterator[Held | None]:
         yield None
         return
     try:
-        ledger = _ledger(database, session)
-        if ledger is None or _newest(session, ledger) is None:
+        found = ((each, each.read(session)) for each in _rows_of_ledger(database, session))
+        own = [each for each, recorded in found if recorded and recorded.batch >= 0]
+        if not own:
             yield None
             return
         with session.transaction():
-            session.run(
-                f"SELECT epoch FROM {ledger.table} WHERE target = $1{database.locks_rows}", ledger.target
-            )
+            # By its key, so that rows of other queries stay unlocked.
+            own[0].read(session, lock=True)
             yield HeldLedger(database, session)
     finally:
         with suppress(*_NOW_UNREADABLE):
@@ -121,11 +120,11 @@ def discard(database: Database) -> None:
     assert PREFIX in database.target.options.into, "only a scratch table is dropped"
     with database.connect() as session:
         place = database.locate(session)
-        ledger = _ledger(database, session)
+        rows = _rows_of_ledger(database, session)
         with session.transaction():
-            session.run(f"DROP TABLE IF EXISTS {qualified(place)}")
-            if ledger is not None:
-                session.run(f"DELETE FROM {ledger.table} WHERE target = $1", ledger.target)
+            session.run(f"DROP TABLE IF EXISTS {database.qualified(place)}")
+            for row in rows:
+                row.forget(session)
         drop_all_staging(database, session, place)
 
 
@@ -133,6 +132,15 @@ def _ledger(database: Database, session: Session) -> Ledger | None:
     place = database.locate(session)
     found = database.describe(session, (place[0], LEDGER))
     return ledger_of(database, place, "") if found else None
+
+
+def _rows_of_ledger(database: Database, session: Session) -> list[Ledger]:
+    """The ledger of each query that has claimed the table."""
+    ledger = _ledger(database, session)
+    if ledger is None:
+        return []
+    found = session.run(f"SELECT query_id FROM {ledger.table} WHERE target = $1", ledger.target)
+    return [replace(ledger, query_id=query_id) for (query_id,) in found]
 
 
 def _newest(session: Session, ledger: Ledger) -> int | None:
