@@ -219,9 +219,8 @@ class Database(ABC):
         """The connections that wait for a lock of this one; None if the database does not show them."""
         return None
 
-    def disconnect(self, session: Session, connection: int) -> None:
-        """Terminate a connection that `blocked` returned."""
-        raise NotImplementedError
+    terminate = ""
+    """The statement that terminates a connection that `blocked` returned."""
 
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""

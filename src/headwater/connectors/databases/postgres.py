@@ -245,8 +245,7 @@ class Postgres(ServerDatabase):
         )
         return [pid for (pid,) in found]
 
-    def disconnect(self, session: Session, connection: int) -> None:
-        session.run("SELECT pg_terminate_backend($1)", connection)
+    terminate = "SELECT pg_terminate_backend($1)"
 
     def staging_statement(self, staging: str, columns: Sequence[str]) -> str:
         return f"CREATE UNLOGGED TABLE IF NOT EXISTS {staging} (task bigint, {', '.join(columns)})"

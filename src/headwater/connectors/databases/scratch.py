@@ -85,7 +85,7 @@ class HeldLedger:
     def disconnect(self) -> int:
         found = self.database.blocked(self.session) or []
         for connection in found:
-            self.database.disconnect(self.session, connection)
+            self.session.run(self.database.terminate, connection)
         return len(found)
 
 
