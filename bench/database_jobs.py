@@ -170,11 +170,13 @@ def copy_files(url: str, files: Sequence[str], merge: bool) -> None:
 
 
 def main() -> None:
-    """Copy the files of the warm-up, then the others; print the seconds and the CPU seconds of the latter."""
+    """Copy the files of each batch; print the seconds and the CPU seconds of the last one."""
     given: dict[str, Any] = json.loads(sys.argv[1])
-    copy_files(given["url"], given["warm_up"], given["merge"])
+    *warm_up, measured = given["batches"]
+    for files in warm_up:
+        copy_files(given["url"], files, given["merge"])
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-    copy_files(given["url"], given["files"], given["merge"])
+    copy_files(given["url"], measured, given["merge"])
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(json.dumps({"seconds": seconds, "cpu": cpu}))

@@ -87,7 +87,7 @@ SMALL_ROWS, MORE_MS = 100, 30.0
 
 @dataclass(frozen=True)
 class Size:
-    """The rows of the first batch and of the measured one; the small batches, and the first of them that counts."""
+    """The rows of a batch of the warm-up and of the measured one; the small batches, and the first that counts."""
 
     warm_up: int
     rows: int
@@ -95,7 +95,10 @@ class Size:
     warm: int
 
 
-FULL, QUICK = Size(100_000, 1_000_000, 110, 60), Size(500, 4_000, 12, 6)
+FULL, QUICK = Size(300_000, 1_000_000, 110, 60), Size(500, 4_000, 12, 6)
+WARM_UP = 3
+"""The batches before the measured one, in which Java compiles the code of the query."""
+WARM_UP_NAMES = tuple(f"warm-up-{number}" for number in range(WARM_UP))
 
 LARGE_PIPELINE = """\
 name: databases
@@ -186,6 +189,14 @@ def write_rows(folder: Path, name: str, rows: pa.Table, at: int) -> None:
         out.write(encoder.finish())
 
 
+def write_input(folder: Path, size: Size) -> None:
+    """The batches of the warm-up, with IDs of their own, and the measured one."""
+    (folder / "parquet").mkdir()
+    for number, name in enumerate(WARM_UP_NAMES):
+        write_rows(folder, name, orders(2 * size.rows + number * size.warm_up, size.warm_up), number)
+    write_rows(folder, "rows", orders(0, size.rows), WARM_UP)
+
+
 def write_small(folder: Path, batches: int) -> None:
     """One JSON file per batch."""
     folder.mkdir()
@@ -227,7 +238,7 @@ class Server:
         """The rows of the input; those that are in the table before an upsert; and the table after it."""
         self.run(f"CREATE {table_statement('appended')}", f"CREATE {table_statement('existing')}")
         with psycopg.connect(self.url) as connection, connection.cursor() as cursor:
-            for name in ("warm-up", "rows"):
+            for name in (*WARM_UP_NAMES, "rows"):
                 with cursor.copy("COPY appended FROM STDIN (FORMAT CSV)") as stream:
                     stream.write((input_ / f"{name}.csv").read_bytes())
         half = size.rows // 2
@@ -239,9 +250,10 @@ class Server:
         )
         # The input itself was computed outside of the database.
         ((number, ids),) = self.run(f"SELECT count(*), sum({KEY}) FROM appended")
-        expected = sum(range(size.rows)) + sum(range(2 * size.rows, 2 * size.rows + size.warm_up))
-        if (number, ids) != (size.rows + size.warm_up, expected):
-            raise RuntimeError(f"the server has {number} rows of the input, expected {size.rows}")
+        others = WARM_UP * size.warm_up
+        expected = sum(range(size.rows)) + sum(range(2 * size.rows, 2 * size.rows + others))
+        if (number, ids) != (size.rows + others, expected):
+            raise RuntimeError(f"the server has {number} rows of the input, expected {size.rows + others}")
 
     def reset(self, columns: Iterable[str] = COLUMNS, *, merge: bool = False) -> None:
         """An empty schema with the table; before an upsert, it has rows."""
@@ -270,13 +282,13 @@ class Server:
 
 
 def sample(run: JobRun, size: Size, server_cpu: float | None) -> Sample:
-    """The second batch, which has all rows after the warm-up."""
-    if [batch.rows for batch in run.batches] != [size.warm_up, size.rows]:
+    """The batch after the warm-up."""
+    if [batch.rows for batch in run.batches] != [*[size.warm_up] * WARM_UP, size.rows]:
         raise RuntimeError(f"the batches have {[batch.rows for batch in run.batches]} rows")
-    seconds = run.batches[1].ms / 1000
+    seconds = run.batches[WARM_UP].ms / 1000
     details = {"seconds": seconds} | ({} if server_cpu is None else {"server CPU, s": server_cpu})
-    used = run.usage_at(1)[1].cpu - run.usage_at(0)[1].cpu
-    return Sample(run.rows_per_second(after=0), used, details)
+    used = run.usage_at(WARM_UP)[1].cpu - run.usage_at(WARM_UP - 1)[1].cpu
+    return Sample(run.rows_per_second(after=WARM_UP - 1), used, details)
 
 
 def small_sample(run: JobRun, size: Size) -> Sample:
@@ -304,10 +316,10 @@ class Databases(Benchmark):
     title = "Databases"
     description = (
         f"A batch of {FULL.rows:,} rows with {len(COLUMNS)} columns from Parquet files into a local PostgreSQL server, "
-        f"after a warm-up of {FULL.warm_up:,} rows; and batches of {SMALL_ROWS} rows, of which the value is the median "
-        f"of batches {FULL.warm}–{FULL.batches - 1}. Headwater writes each batch exactly once with a ledger, the "
-        "others do not. After each run, the number of rows and a checksum of the table are compared with the input. "
-        "Server CPU: of all processes of PostgreSQL during the run."
+        f"after a warm-up of {WARM_UP} batches of {FULL.warm_up:,} rows; and batches of {SMALL_ROWS} rows, of which the "
+        f"value is the median of batches {FULL.warm}–{FULL.batches - 1}. Headwater writes each batch exactly once with "
+        "a ledger, the others do not. After each run, the number of rows and a checksum of the table are compared with "
+        "the input. Server CPU: of all processes of PostgreSQL during the run."
     )
 
     @contextmanager
@@ -320,9 +332,7 @@ class Databases(Benchmark):
 
     def cases(self, quick: bool) -> Iterable[Case]:
         size = QUICK if quick else FULL
-        (self.input / "parquet").mkdir()
-        write_rows(self.input, "warm-up", orders(2 * size.rows, size.warm_up), 0)
-        write_rows(self.input, "rows", orders(0, size.rows), 1)
+        write_input(self.input, size)
         write_small(self.input / "small", size.batches)
         self.server.prepare(self.input, size)
         for name in (APPEND, UPSERT):
@@ -378,11 +388,10 @@ class Databases(Benchmark):
 
     def _copied(self, size: Size, merge: bool, files: Sequence[str]) -> Callable[[Path], Sample]:
         def run(folder: Path) -> Sample:
-            names = {
-                key: [str(self.input / each.format(name)) for each in files]
-                for key, name in (("warm_up", "warm-up"), ("files", "rows"))
-            }
-            description = json.dumps({**names, "url": self.server.url, "merge": merge})
+            batches = [
+                [str(self.input / each.format(name)) for each in files] for name in (*WARM_UP_NAMES, "rows")
+            ]
+            description = json.dumps({"batches": batches, "url": self.server.url, "merge": merge})
             with self._table(merge) as used:
                 command = [sys.executable, "-m", JOBS, description]
                 done = run_command(command, folder, environ={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -19,6 +19,8 @@ from bench.database_jobs import COLUMNS, SMALL_COLUMNS, jdbc_url, schema
 from bench.databases import (
     BY_HAND,
     SMALL,
+    WARM_UP,
+    WARM_UP_NAMES,
     Server,
     Size,
     large_pipeline,
@@ -28,7 +30,7 @@ from bench.databases import (
     sample,
     small_pipeline,
     small_sample,
-    write_rows,
+    write_input,
     write_small,
 )
 from bench.harness import HEADWATER, Case, Sample, Variant, compare
@@ -98,9 +100,7 @@ def test_the_small_batches_have_their_rows(tmp_path: Path) -> None:
 
 def test_every_form_of_the_input_is_verified_by_the_server(tmp_path: Path) -> None:
     """The checksum finds a row that is missing, repeated or different, and no difference in order or form."""
-    (tmp_path / "parquet").mkdir()
-    write_rows(tmp_path, "warm-up", orders(2 * SIZE.rows, SIZE.warm_up), 0)
-    write_rows(tmp_path, "rows", orders(0, SIZE.rows), 1)
+    write_input(tmp_path, SIZE)
     files = [pa.parquet.read_table(file) for file in sorted((tmp_path / "parquet").glob("rows-*"))]
     assert pa.concat_tables(files).equals(orders(0, SIZE.rows))
     server = Server(tmp_path / "server")
@@ -108,7 +108,8 @@ def test_every_form_of_the_input_is_verified_by_the_server(tmp_path: Path) -> No
         server.prepare(tmp_path, SIZE)
         for merge, expected in ((False, "appended"), (True, "merged")):
             server.reset(merge=merge)
-            for copied in ([f"{tmp_path}/warm-up.bin"], [f"{tmp_path}/rows-1.csv", f"{tmp_path}/rows-0.csv"]):
+            warm_up = [f"{tmp_path}/{name}.bin" for name in WARM_UP_NAMES]
+            for copied in (warm_up, [f"{tmp_path}/rows-1.csv", f"{tmp_path}/rows-0.csv"]):
                 database_jobs.copy_files(server.url, copied, merge)
             server.verify(expected)
             for change in (
@@ -134,12 +135,13 @@ def run_of(batches: Mapping[int, tuple[int, float]]) -> JobRun:
     return JobRun(1, 1, "", made, commits)
 
 
-def test_the_second_batch_is_the_sample() -> None:
-    found = sample(run_of({0: (10, 500), 1: (40, 2000)}), SIZE, 3.5)
+def test_the_batch_after_the_warm_up_is_the_sample() -> None:
+    warm_up = dict.fromkeys(range(WARM_UP), (10, 500.0))
+    found = sample(run_of({**warm_up, WARM_UP: (40, 2000)}), SIZE, 3.5)
     assert (found.value, found.cpu) == (20, 10)
     assert found.details == {"seconds": 2, "server CPU, s": 3.5}
-    with pytest.raises(RuntimeError, match=r"\[10, 39\] rows"):
-        sample(run_of({0: (10, 500), 1: (39, 2000)}), SIZE, 3.5)
+    with pytest.raises(RuntimeError, match=r"\[10, 10, 10, 39\] rows"):
+        sample(run_of({**warm_up, WARM_UP: (39, 2000)}), SIZE, 3.5)
 
 
 def test_the_warm_batches_are_the_small_sample() -> None:
