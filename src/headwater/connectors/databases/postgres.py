@@ -56,6 +56,8 @@ _SCALAR_ARRAY = re.compile(r"array<(?!array|map|struct|binary)(.+)>")
 _LOST = ("08", "40", "53", "57P", "57014", "55P03", "25006", "25P03", "25P04")
 """SQLSTATEs, or how they begin, after which a repetition can succeed: connections, deadlocks, resources, shutdown,
 timeouts, and a server that is read-only after a failover."""
+_SMALL_STAGING = 1 << 20
+"""Up to this size in bytes, DELETE empties a staging table: a new, empty file costs more than a small batch."""
 _LOCK_TIMEOUT = "1s"
 """How long a statement waits for a staging table that a suspended task can have locked."""
 _BLOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
@@ -249,10 +251,15 @@ class Postgres(ServerDatabase):
         return postgres_task.copying(*self._login, copy)
 
     def clear_staging(self, session: Session, staged: LoadedRows) -> None:
+        shown = self.qualified(staged.place)
+        ((size,),) = session.run("SELECT pg_relation_size($1::regclass)", shown)
+        if size <= _SMALL_STAGING:
+            session.run(f"DELETE FROM {shown}")
+            return
         try:
             with session.transaction():
                 session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                session.run(f"TRUNCATE {self.qualified(staged.place)}")
+                session.run(f"TRUNCATE {shown}")
         except _BLOCKED:
             # A suspended task still copies into it, perhaps for hours, and this transaction has locks.
             self.abandon_staging()
