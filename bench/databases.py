@@ -318,8 +318,8 @@ class Databases(Benchmark):
         f"A batch of {FULL.rows:,} rows with {len(COLUMNS)} columns from Parquet files into a local PostgreSQL server, "
         f"after a warm-up of {WARM_UP} batches of {FULL.warm_up:,} rows; and batches of {SMALL_ROWS} rows, of which "
         f"the value is the median of batches {FULL.warm}–{FULL.batches - 1}. Headwater writes each batch exactly once "
-        "with a ledger, the others do not. After each run, the number of rows and a checksum of the table are compared with "
-        "the input. Server CPU: of all processes of PostgreSQL during the run."
+        "with a ledger, the others do not. After each run, the number of rows and a checksum of the table are compared "
+        "with the input. Server CPU: of all processes of PostgreSQL during the run."
     )
 
     @contextmanager
