@@ -27,6 +27,7 @@ from headwater.errors.catalogue.running import (
     SOURCE_NOT_REPLAYABLE_TWICE,
 )
 from headwater.plan import Graph, Refusal
+from headwater.plan.groups import group_table
 from headwater.plan.predicates import mode_problem, unreplayable_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spark.java import find_java
@@ -151,7 +152,7 @@ class Prepared:
     builder: Builder
     graph: Graph
     frames: Mapping[str, DataFrame]
-    """The DataFrame of each sink's table, by sink name."""
+    """The DataFrame of each sink's table, by sink name, and that of each group, by the group's name."""
     problems: tuple[tuple[str, Problem], ...]
     """Problems with the name of the sink that they stop; an empty name for the whole pipeline."""
     refusals: Mapping[str, Refusal | None] = field(default_factory=dict)
@@ -201,6 +202,10 @@ def prepare(
         for problem in found:
             # One invalid table stops several sinks; it is reported once.
             problems.setdefault(str(problem), (sink.name, problem))
+    for query in (each for each in spec.queries if each.is_group):
+        common = group_table(graph, query)
+        if common in builder.frames:
+            frames[query.name] = builder.frames[common]
     for name, problem in late_problems(spec, () if batch else session.late_jars).items():
         problems.setdefault(str(problem), (name, problem))
     if batch:
