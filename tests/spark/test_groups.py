@@ -17,10 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.api.check import check
+from headwater.connectors import sink_side
+from headwater.connectors.connector import ReadsBack
 from headwater.errors import UsageError
 from headwater.events import Event, RunStarted
 from headwater.runtime import RunOptions, start
 from headwater.runtime.handles import Run
+from headwater.testing.subjects import schema_of
 from tests.lines import HOST, LineServer
 from tests.pipelines import batches, feed, rows_of, run_as_batch, run_until_idle, wait_for, write
 from tests.processes import headwater, jvm_of
@@ -184,6 +187,12 @@ def test_a_failing_sink_fails_the_batch_and_the_others_are_no_ops_on_the_retry(
     assert started.details["shop"].guarantee == "at-least-once"
     assert started.details["shop"].connector == "sqlite, files, foreach_batch"
     assert not list((tmp_path / "kept").glob("_headwater_staging/*"))
+    # As `headwater sql` reads it.
+    kept, side = next(each for each in hw.load(file).spec().sinks if each.name == "kept"), sink_side("files")
+    assert isinstance(side, ReadsBack)
+    schema = schema_of(spark, "customer string, id int, cents int")
+    back = side.read_back(spark, kept.options, schema).collect()
+    assert Counter(map(tuple, back)) == Counter((c, i, n) for i, n, _, c in expected(3)["kept"].elements())
     assert context._jsc.getPersistentRDDs().size() == 0
 
 

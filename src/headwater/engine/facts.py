@@ -103,7 +103,7 @@ def facts_of(
         trigger=str(sink.trigger),
         cores=prepared.session.cores,
         **of_steps(steps),
-        inputs=PlanReader.of(prepared.frames[sink.query]).inputs(_streams(prepared, spec)).sources,
+        inputs=PlanReader.of(prepared.frames.get(sink.query, frame)).inputs(_streams(prepared, spec)).sources,
         verdicts=quarantine_fingerprints(spec, prepared.graph, canonical(spec, sink.reads)),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,

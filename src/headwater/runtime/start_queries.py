@@ -89,7 +89,8 @@ def _announce(
         if changes:
             words = tuple(each.words for each in changes)
             details = tuple(shown(each.to_json()) for each in changes)
-            scope.emit(PipelineChanged(query=name, changes=words, details=details))
+            query = next(sink.query for sink in scope.spec.sinks if sink.name == name)
+            scope.emit(PipelineChanged(query=query, changes=words, details=details))
     function = scope.spec.on_event
     if scope.observers is not None and function is not None:
         scope.observers.call(prepared.builder.load(function), str(function))

@@ -39,7 +39,12 @@ def lowering(told: Guarantee) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("connector", "delivery", "level", "why"),
     [
-        ("files", "IDEMPOTENT", "exactly-once", "files replaces the directory of a retried batch of group `g`"),
+        (
+            "files",
+            "IDEMPOTENT",
+            "exactly-once",
+            "files replaces the directory of a retried batch of group `g`",
+        ),
         ("sqlite", "IDEMPOTENT", "exactly-once", "sqlite is idempotent: a retried batch changes nothing"),
         ("kafka", "DUPLICATES", "at-least-once", "kafka writes a retried batch again"),
         ("console", "DUPLICATES", "at-least-once", "console writes a retried batch again"),

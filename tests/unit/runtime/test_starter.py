@@ -51,6 +51,7 @@ def starter(*sinks: str) -> Noted:
     for name in sinks:
         query: Any = MagicMock(is_group=False)
         query.name = query.sink.name = name
+        query.sink.connector = "noop"
         query.sinks = (query.sink,)
         plan.append(PlannedQuery(query, (), MagicMock(), (MagicMock(),)))
     return Noted(scope_of([], MagicMock()), prepared, tuple(plan))
