@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame
 
 from headwater.connectors import sink_side
 from headwater.connectors.connector import BatchWriter, WritesBatches
-from headwater.connectors.foreach.connector import computed_once
 from headwater.engine.builder import Builder
 from headwater.engine.listener import observed_counts
 from headwater.events.counts import TABLE_COUNTS, BranchCounts
 from headwater.plan.groups import branch, group_table, tables_read
+from headwater.spark.interception import hold_persisted
 from headwater.spark.query import thread_query
 from headwater.spark.session import active
 from headwater.spec import Delivery, QuerySpec, SinkSpec
@@ -68,8 +68,10 @@ class GroupWriter:
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch; called by Spark."""
         self.writing = ""
-        with active(batch.sparkSession):
-            computed_once(self._write)(batch, batch_id)
+        with active(batch.sparkSession), cached(batch):
+            # Functions written for plain Spark persist a batch and release it too early for the other sinks.
+            hold_persisted(batch)
+            self._write(batch, batch_id)
 
     def _write(self, rows: DataFrame, batch_id: int) -> None:
         built = self.builder.of_batch(self._common, rows)

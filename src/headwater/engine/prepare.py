@@ -202,15 +202,20 @@ def prepare(
         for problem in found:
             # One invalid table stops several sinks; it is reported once.
             problems.setdefault(str(problem), (sink.name, problem))
-    for query in (each for each in spec.queries if each.is_group):
-        common = group_table(graph, query)
-        if common in builder.frames:
-            frames[query.name] = builder.frames[common]
+    frames |= _group_frames(builder)
     for name, problem in late_problems(spec, () if batch else session.late_jars).items():
         problems.setdefault(str(problem), (name, problem))
     if batch:
         problems |= {str(problem): ("", problem) for problem in batch_problems(builder)}
     return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
+
+
+def _group_frames(builder: Builder) -> dict[str, DataFrame]:
+    """What the query of each group computes; a rule reports a group without a common table."""
+    groups = (query for query in builder.spec.queries if query.is_group)
+    tables = {query.name: group_table(builder.graph, query) for query in groups}
+    frames = builder.frames
+    return {name: frames[table] for name, table in tables.items() if table in frames}
 
 
 def assemble(session: PipelineSession, spec: PipelineSpec, **how: Any) -> tuple[Builder, list[Problem]]:

@@ -313,10 +313,7 @@ def start_query(
         if not isinstance(trigger, Continuous):
             rows = _evaluated_once(rows, sink.name)
         # A continuous query cannot count its rows.
-        counted = write is None and (
-            isinstance(trigger, Continuous) or _are_counted(session, side, sink, rows)
-        )
-        if not counted:
+        if write or not (isinstance(trigger, Continuous) or _are_counted(session, side, sink, rows)):
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
@@ -325,18 +322,12 @@ def start_query(
         # Nothing slow may happen between the start and the listener's first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):
-            grouped = writer.foreachBatch(write) if write else None
-            handle = (grouped or side.write_stream(writer, sink.options, context)).start()
-        return RunningQuery(
-            sink.name,
-            handle,
-            session.spark,
-            str(handle.id),
-            inputs,
-            trigger,
-            session.output_rows,
-            session.branch_counts,
-        )
+            written = (
+                writer.foreachBatch(write) if write else side.write_stream(writer, sink.options, context)
+            )
+            handle = written.start()
+        counts = (session.output_rows, session.branch_counts)
+        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs, trigger, *counts)
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:

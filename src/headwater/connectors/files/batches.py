@@ -86,7 +86,7 @@ def _claim(spark: SparkSession, options: FilesSink, query_id: str) -> None:
 
 
 def _replace(rows: DataFrame, options: FilesSink, batch_id: int) -> None:
-    """Write the directory of a batch, in place of an earlier attempt; a batch without rows has none."""
+    """Write the directory of a batch, and replace that of an earlier attempt; a batch without rows has none."""
     spark = rows.sparkSession
     system, target = file_system(spark, options.path, f"{BATCH}={batch_id}")
     _, staging = file_system(spark, options.path, f"{_STAGING}/{uuid.uuid4()}")
