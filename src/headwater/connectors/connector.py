@@ -343,6 +343,24 @@ class ReadsBack(Protocol):
         """The rows that it has committed, as a batch with the columns `written`; none before the first batch."""
 
 
+BatchWriter = Callable[["DataFrame", int], None]
+"""Writes a batch, given its ID."""
+
+
+@runtime_checkable
+class WritesBatches(Protocol):
+    """A sink that can be in a group: it also writes batches that Headwater has read and computed."""
+
+    def ungrouped_keys(self, options: Any) -> Mapping[str, str]:
+        """The given keys that it does not support in a group, each with the reason as a clause."""
+
+    def delivers_batches(self, options: Any) -> Delivery:
+        """How it handles a retried batch in a group."""
+
+    def batch_writer(self, options: Any, context: Context) -> BatchWriter:
+        """Writes the batches of one start of a query. The rows are cached: several actions compute them once."""
+
+
 @runtime_checkable
 class HasRunTasks(Protocol):
     """A source or sink with background work: checking new input, clean-up, writing a manifest."""

@@ -24,7 +24,7 @@ class BatchContext:
     """Which batch of which query a sink writes, and in which run."""
 
     query: str
-    """The name of the query, which is the name of its sink."""
+    """The name of the sink, which is also that of its query outside of a group."""
     query_id: str
     """Spark's ID of the query, the same after each restart."""
     batch_id: int
@@ -73,6 +73,8 @@ class Context:
     """The name of the pipeline."""
     mode: Mode | None = None
     """The output mode of a sink."""
+    group: str = ""
+    """The group of a sink; empty if the sink has its own query."""
     test: bool = False
     """A test of the pipeline: it needs no servers, so none is asked."""
 

@@ -174,6 +174,9 @@ class _Judge:
         part, keys, options = self._connected(SinkKeys, "sink", written, route, f"the sink `{name}`")
         if part is None or keys is None or not isinstance(options, SinkOptions):
             return None
+        if keys.group is not None and (not re.fullmatch(NAME, keys.group) or keys.group.lower() in RESERVED):
+            self._bad_name(keys.group, part.of_value("group"), f"the group of sink `{name}`")
+            return None
         reads, found = part.of_value("reads"), self._where(part)
         return SinkSpec(**keys.content(), name=name, options=options, reads_position=reads, **found)
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
+from headwater.connectors.connector import ALL_MODES, BatchWriter, Connector, Failure, LazyModule, Sink
 from headwater.connectors.contract import Context
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
@@ -152,6 +152,15 @@ class DatabaseWriter(Sink[DatabaseSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: DatabaseSink, context: Context
     ) -> DataStreamWriter:
+        return writer.foreachBatch(self.batch_writer(options, context))
+
+    def ungrouped_keys(self, options: DatabaseSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: DatabaseSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: DatabaseSink, context: Context) -> BatchWriter:
         table: tables.TableWriter | None = None
         start = None if context.test else _progress(context)[1]
 
@@ -165,7 +174,7 @@ class DatabaseWriter(Sink[DatabaseSink]):
             except HeadwaterError as error:
                 raise CarriedProblem(error.problems[0]) from None
 
-        return writer.foreachBatch(write)
+        return write
 
     def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
         tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from headwater.checkpoint import SINK_LOG, Checkpoint, LocalStore, SinkFile, SinkLog
 from headwater.checkpoint.editors import NewFile, exchange
 from headwater.connectors.contract import Context, RunTask, Tick
-from headwater.connectors.files import sink_folder
+from headwater.connectors.files import batches, sink_folder
 from headwater.connectors.files.compaction import (
     STAGING,
     CompactionRecord,
@@ -197,7 +197,7 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     """The rows that the sink has committed, as Spark readers see them; none before its first batch."""
     system, log = file_system(spark, options.path, SINK_LOG)
     if not system.exists(log):
-        return spark.createDataFrame([], written)
+        return batches.read_back(spark, options, written)
     reader = spark.read.format(options.format).schema(written)
     rows = reader.options(**options.spark_options(), **NO_GLOB).load(options.path)
     # Spark puts partition columns last.
