@@ -41,7 +41,7 @@ from bench.harness import (
     number,
 )
 from bench.variants import settings
-from headwater.connectors.files.admission import AdmissionRecord, FileRecord, FileStamp
+from headwater.connectors.files.admission_record import AdmissionRecord, FileStamp
 from headwater.run_directory import SourceDirectory
 
 ROWS = 1_000
@@ -362,8 +362,8 @@ def entry(path: str, batch: int) -> str:
 def with_validated(record: AdmissionRecord, data: Path, files: int) -> None:
     """Let Headwater have opened this many files."""
     record.begin()
-    paths = (data / f"{each:08}.csv" for each in range(files))
-    record.files = {str(path): FileRecord(FileStamp.of(path.stat())) for path in paths}
+    for path in (data / f"{each:08}.csv" for each in range(files)):
+        record.admit(str(path), FileStamp.of(path.stat()))
     record.write()
 
 

@@ -12,7 +12,7 @@ from bench import growth
 from bench.children import JobRun, Usage
 from bench.harness import HEADWATER, SAME, CaseResult, Outcome, Sample, VariantResult
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog, committed
-from headwater.connectors.files.admission import AdmissionRecord
+from headwater.connectors.files.admission_record import AdmissionRecord
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"logOffset":0}'
 
@@ -149,7 +149,7 @@ def test_files_seem_to_have_been_opened(tmp_path: Path) -> None:
     growth.with_validated(AdmissionRecord(tmp_path / "0", ""), tmp_path / "in", 3)
     record = AdmissionRecord(tmp_path / "0", "")
     record.read()
-    assert [Path(path).name for path in record.files] == ["00000000.csv", "00000001.csv", "00000002.csv"]
+    assert [Path(path).name for path in record.admitted] == ["00000000.csv", "00000001.csv", "00000002.csv"]
     assert len((tmp_path / "0" / "_spark_metadata" / "0").read_text().splitlines()) == 4
 
 

@@ -107,6 +107,18 @@ class LocalStore:
             os.replace(temporary, target)
         sync_folder(target.parent)
 
+    def append(self, name: str, size: int, data: bytes) -> None:
+        """Write after the first `size` bytes of a file, and cut off what followed them.
+
+        A crash can leave a part of the data behind.
+        """
+        with (self.root / name).open("r+b") as out:
+            out.truncate(size)
+            out.seek(size)
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+
     def delete(self, name: str) -> None:
         target = self.root / name
         try:

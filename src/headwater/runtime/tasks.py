@@ -167,7 +167,9 @@ def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -
 
 
 def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:
-    before = scope.directory.stored_facts(facts.sink)
+    # A sink that lost its rows with the last process discards its checkpoint later in the start.
+    lost = sink_side(facts.connector).in_process
+    before = None if lost else scope.directory.stored_facts(facts.sink)
     return QueryCheckpoint(
         facts.sink,
         scope.directory.checkpoint(facts.sink),

@@ -22,7 +22,7 @@ from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
 from headwater.connectors.files import errors
-from headwater.connectors.files.admission import rejected_files
+from headwater.connectors.files.admission_record import rejected_files
 from headwater.connectors.files.validity import REJECTED, address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.spec.paths import escaped, local_path
