@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,18 @@ def test_each_size_and_figure_is_compared_with_spark(
         assert each.reached == pytest.approx((ours - 120 - 100) / 200)
         assert each.met == (ours in (220.0, 228.0))
     assert all(each.met for each in outcomes if each not in judged)
+
+
+def test_one_round_is_not_judged() -> None:
+    def once(found: CaseResult) -> CaseResult:
+        variants = [replace(each, samples={0: each.samples[0]}) for each in found.variants]
+        return replace(found, variants=variants)
+
+    benchmark = growth.Growth()
+    benchmark.input = Path("/nowhere")
+    results = [result(case.name, 120.0, 100.0) for case in benchmark.cases(quick=True)]
+    assert list(benchmark.outcomes(results))
+    assert list(benchmark.outcomes([once(each) for each in results])) == []
 
 
 def test_the_cpu_of_many_queries_is_that_of_the_run() -> None:

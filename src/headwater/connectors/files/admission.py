@@ -15,6 +15,7 @@ from headwater.connectors.contract import Pending, QueryCheckpoint, Reason, RunS
 from headwater.connectors.files import errors
 from headwater.connectors.files.admission_record import AdmissionRecord, FileStamp
 from headwater.connectors.files.folders import paths_at
+from headwater.connectors.files.pace import Pace
 from headwater.errors import CheckpointError, Problem
 from headwater.spec.paths import is_pattern, matches_name
 
@@ -29,8 +30,6 @@ _SPARE = 1_000
 """The list for Spark can grow by so many files, or to twice its size, before Headwater looks for those that every
 query has read."""
 _PIECE = 1 << 20
-_SHARE = 10
-"""Checking files uses at most one part in this many of the time."""
 
 Opener = Callable[[list[str]], Mapping[str, str]]
 """Reads files completely; returns the problem of each unreadable file."""
@@ -65,7 +64,7 @@ class Admission:
     """How often the list for Spark changed."""
     _hidden_at: int = field(default=0, init=False)
     """The length of the list for Spark when the files that every query has read were removed from it."""
-    _due: float = field(default=0.0, init=False)
+    _pace: Pace = field(init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
     _notify: Notify = field(default_factory=lambda: lambda problem: None, init=False)
     _open: dict[str, float] = field(default_factory=dict, init=False)
@@ -73,6 +72,9 @@ class Admission:
     _told: set[str] = field(default_factory=set, init=False)
     _failing: tuple[float, str] | None = field(default=None, init=False)
     """Since when the check fails, and why."""
+
+    def __post_init__(self) -> None:
+        self._pace = Pace(self.clock)
 
     def start(
         self,
@@ -120,13 +122,9 @@ class Admission:
         return errors.FILES_UNREADABLE.at(None, name=self.name, says=says) if says else None
 
     def tick(self, tick: Tick) -> None:
-        begun = self.clock()
-        if tick.last or begun < self._due:
-            return
-        try:
-            self._look(most=_AT_ONCE)
-        finally:
-            self._due = self.clock() + (self.clock() - begun) * _SHARE
+        if not tick.last and self._pace.is_due:
+            with self._pace.measured():
+                self._look(most=_AT_ONCE)
 
     def _look(self, most: int | None, opened: Callable[[int, int], None] = lambda done, total: None) -> None:
         with self._lock:
