@@ -27,8 +27,8 @@ TOLD_SECONDS = 3.0
 """After this time, Headwater reports what it waits for."""
 _AT_ONCE = 200
 _SPARE = 1_000
-"""The list for Spark can grow by so many files, or to twice its size, before Headwater looks for those that every
-query has read."""
+"""Headwater looks for files that every query has read when the list for Spark has grown to twice its size and by
+more than this number."""
 _PIECE = 1 << 20
 
 Opener = Callable[[list[str]], Mapping[str, str]]
@@ -146,7 +146,7 @@ class Admission:
             ) from error
 
     def _refresh(self) -> None:
-        """Treat files as new that changed since, if some query has not read them yet; list the others anew."""
+        """Treat files as new that changed since, if some query has not read them yet; recreate the list for Spark."""
         self._hide_read()
         for path in [path for path in self.record.unread if path in self.record.admitted]:
             if self._stamps([path]).get(path) != self.record.admitted[path]:

@@ -215,7 +215,7 @@ class ResultFile:
     NAME = "files.jsonl"
     VERSION = 2
     SPARE = 1_000
-    """So many outdated lines are not worth a new file."""
+    """This number of outdated lines is not worth a new file."""
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
@@ -286,6 +286,8 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class _Result1:
+    """The result for a file; `stands_in` is the path of its placeholder."""
+
     stamp: FileStamp
     stands_in: str = ""
 
