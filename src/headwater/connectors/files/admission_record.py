@@ -133,13 +133,15 @@ class AdmissionRecord:
         """Store the results, then the list for Spark; `begin` has created the directories."""
         live = len(self.admitted) + len(self.rejected) + len(self._placeholders)
         self._results.write(self._entries(), live)
+        # If this fails, the next list is written as a whole.
+        new, self._new = self._new, None
         with self._store.replacing(_LIST) as out:
-            if self._new is None:
+            if new is None:
                 out.write(b"v1")
             else:
                 with self._store.open(_LIST) as before:
                     shutil.copyfileobj(before, out)
-            added = self.unread if self._new is None else self._new
+            added = self.unread if new is None else new
             out.writelines(b"\n" + _line(path, stamp).encode() for path, stamp in added.items())
         self._new, self.is_stored = {}, True
 
@@ -249,18 +251,13 @@ class ResultFile:
     def write(self, whole: Iterator[dict[str, Any]], live: int) -> None:
         """Append what was added, or replace the file by `whole`, which has about `live` lines."""
         added, self._added = self._added, []
-        lines = self._lines + len(added)
-        try:
-            if self._size is None or lines > 2 * live + self.SPARE:
-                self._replace(whole)
-            elif added:
-                text = "".join(added).encode()
-                self._store.append(self.NAME, self._size, text)
-                self._size, self._lines = self._size + len(text), lines
-        except OSError:
-            # What was added is only in `whole` now.
-            self._size = None
-            raise
+        text, lines, size = "".join(added).encode(), self._lines + len(added), self._size
+        # If this fails, only `whole` has what was added.
+        self._size = None
+        if size is None or lines > 2 * live + self.SPARE or not self._store.append(self.NAME, size, text):
+            self._replace(whole)
+        else:
+            self._size, self._lines = size + len(text), lines
 
     def _replace(self, whole: Iterator[dict[str, Any]]) -> None:
         size = lines = 0

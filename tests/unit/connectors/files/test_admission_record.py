@@ -186,10 +186,28 @@ def listed(folder: Path) -> list[str]:
     return [json.loads(line)["path"].removeprefix("file://") for line in lines]
 
 
+def test_files_that_another_process_shortened_or_removed_are_written_as_a_whole(tmp_path: Path) -> None:
+    record = opened(tmp_path)
+    record.admit("/in/a", FileStamp(1, 2))
+    record.write()
+    (tmp_path / "files.jsonl").write_text('{"version": 2}\n')
+    record.admit("/in/b", FileStamp(3, 4))
+    record.write()
+    assert stored(tmp_path) == content(record)
+    (tmp_path / "_spark_metadata" / "0").unlink()
+    record.admit("/in/c", FileStamp(5, 6))
+    with pytest.raises(FileNotFoundError):
+        record.write()
+    record.write()
+    assert listed(tmp_path) == ["/in/a", "/in/b", "/in/c"]
+
+
 def test_what_follows_the_known_bytes_is_overwritten(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.replace("a", b"known, torn")
-    store.append("a", 5, b"!")
+    assert store.append("a", 5, b"!")
+    assert store.read("a") == b"known!"
+    assert not store.append("a", 7, b"?")
     assert store.read("a") == b"known!"
     with pytest.raises(FileNotFoundError):
         store.append("b", 0, b"")
