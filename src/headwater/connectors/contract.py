@@ -142,7 +142,8 @@ class QueryCheckpoint:
     sources: tuple[str, ...] = ()
     """The names of its sources, in the same order."""
     sources_before: tuple[str, ...] = ()
-    """The names of its sources at the previous start; empty if the query starts from scratch."""
+    """The names of the sources in its checkpoint, which this start may change: those of the previous start, or of this
+    one if it creates the checkpoint. Empty if they are unknown, or if restarts discard the checkpoint."""
     most_partitions: int | None = None
     """The maximum number of partitions of the source that the query has cores for, if it needs a core for each;
     None if any number works."""
