@@ -51,7 +51,7 @@ def test_each_write_adds_its_results(tmp_path: Path) -> None:
     record.admit("/in/b.x", FileStamp(6, 7))
     record.forget('/in/a \u00fc"\\\udc80.x')
     record.write()
-    expected = ({"/in/b.x": FileStamp(6, 7)}, {}, {"/run/b.bad": FileStamp(5, 4)})
+    expected: Content = ({"/in/b.x": FileStamp(6, 7)}, {}, {"/run/b.bad": FileStamp(5, 4)})
     assert stored(tmp_path) == content(record) == expected
     assert len((tmp_path / "files.jsonl").read_text().splitlines()) == 5
 
