@@ -13,6 +13,7 @@ from headwater.checkpoint import Checkpoint, LocalStore, Read, committed
 from headwater.errors import HeadwaterError, Place, Problem
 from headwater.run_directory import SourceDirectory
 from headwater.spec import FunctionRef, Mode
+from headwater.spec.paths import plain_path
 from headwater.values import BadRows
 
 if TYPE_CHECKING:
@@ -143,17 +144,26 @@ class QueryCheckpoint:
     sources: tuple[str, ...] = ()
     """The names of its sources, in the same order."""
     sources_before: tuple[str, ...] = ()
-    """The names of its sources at the previous start."""
+    """The names of the sources in its checkpoint, which this start may change: those of the previous start, or of this
+    one if it creates the checkpoint. Empty if they are unknown, or if restarts discard the checkpoint."""
     most_partitions: int | None = None
     """The maximum number of partitions of the source that the query has cores for, if it needs a core for each;
     None if any number works."""
 
-    def files_read(self, source: str) -> frozenset[str]:
-        """The files of a source in committed batches, as far as known."""
-        if not self.sources_before or not self.checkpoint.is_dir():
+    def files_read(self, place: str) -> frozenset[str]:
+        """The files that every stream of a path has in a committed batch, as far as known.
+
+        A query can read a path several times, and each stream of it has its own progress.
+        """
+        before = self.sources_before
+        known = [number for number, name in enumerate(self.sources) if name in before]
+        streams = [number for number, each in enumerate(self.places) if plain_path(each) == place]
+        unchanged = [self.sources[number] for number in known] == list(before)
+        if not unchanged or not streams or not set(streams) <= set(known) or not self.checkpoint.is_dir():
             return frozenset()
-        read = committed(Checkpoint(LocalStore(self.checkpoint)), self.sources_before) or {}
-        return read.get(source, Read()).files
+        # Streams of one source are different ones here, so each has its position as its name.
+        read = committed(Checkpoint(LocalStore(self.checkpoint)), [str(number) for number in known]) or {}
+        return frozenset.intersection(*(read.get(str(each), Read()).files for each in streams))
 
 
 class StopQueries(HeadwaterError):

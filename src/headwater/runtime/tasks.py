@@ -167,13 +167,15 @@ def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -
 
 
 def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:
-    before = scope.directory.stored_facts(facts.sink)
+    checkpoint, before = scope.directory.checkpoint(facts.sink), scope.directory.stored_facts(facts.sink)
+    stored = before.inputs if before else ()
+    if sink_side(facts.connector).in_process:
+        # Each start and restart of the query discards the checkpoint.
+        stored = ()
+    elif not checkpoint.exists():
+        stored = facts.inputs
     return QueryCheckpoint(
-        facts.sink,
-        scope.directory.checkpoint(facts.sink),
-        PlanReader.of(prepared.frames[facts.sink]).paths,
-        facts.inputs,
-        before.inputs if before else (),
+        facts.sink, checkpoint, PlanReader.of(prepared.frames[facts.sink]).paths, facts.inputs, stored
     )
 
 
