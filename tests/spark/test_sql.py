@@ -33,8 +33,8 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-def pipeline(folder: Path) -> hw.Pipeline:
-    p = hw.Pipeline("words", run_dir=folder / "run")
+def pipeline(folder: Path, name: str = "words") -> hw.Pipeline:
+    p = hw.Pipeline(name, run_dir=folder / "run")
     p.source(
         "words",
         hw.files(path=str(folder / "in"), format="json", schema="word string not null"),
@@ -121,7 +121,7 @@ def shared(context: SparkContext, tmp_path_factory: pytest.TempPathFactory) -> I
     """A run whose rows stay the same."""
     folder = tmp_path_factory.mktemp("sql")
     feed(folder / "in", "1", words("ant", "bee", "ant"), at=1000)
-    with pipeline(folder).start(conf=CONF) as run:
+    with pipeline(folder, "shared").start(conf=CONF) as run:
         assert run.wait_idle(SECONDS)
         yield run, folder
         run.raise_for_failure()
