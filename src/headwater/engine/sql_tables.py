@@ -14,7 +14,7 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side
-from headwater.connectors.connector import ReadsBack
+from headwater.connectors.connector import ReadsBack, ReadsTable
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.sql_values import SqlResult, first_rows
 from headwater.errors import HeadwaterError, UsageError
@@ -25,6 +25,7 @@ from headwater.errors.catalogue.connectors import (
     SQL_FUNCTION_FORBIDDEN,
     SQL_NOT_READ_ONLY,
     SQL_RESULT_TOO_LARGE,
+    SQL_TABLE_TOO_LARGE,
     SQL_TABLE_UNREADABLE,
     SQL_TIMEOUT,
 )
@@ -49,6 +50,7 @@ __all__ = ["DataFrame", "SqlResult", "SqlTables"]
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0
 MAX_BYTES = 16 << 20
+_SIZE = f"{MAX_BYTES >> 20} MB"
 POOL = "headwater sql"
 _WAITING = 4
 """How many queries can wait while one runs."""
@@ -63,7 +65,8 @@ class SqlTables:
     """The tables of one run: each has the name of its sink, and the rows that the sink has written.
 
     They are the tables of in-process sinks, which are views in the session of the pipeline, and of sinks that
-    can be read back. Queries run in copies of that session, so they cannot change it.
+    can be read back. Tables in databases are read on the driver, and only if they are small. Queries run in
+    copies of that session, so they cannot change it.
     """
 
     spark: SparkSession
@@ -132,7 +135,7 @@ class SqlTables:
         except (*SPARK_ERRORS, *_OTHER_ERRORS) as error:
             raise self._failed(error) from error
         if found is None:
-            raise UsageError(SQL_RESULT_TOO_LARGE.at(None, size=f"{MAX_BYTES >> 20} MB"))
+            raise UsageError(SQL_RESULT_TOO_LARGE.at(None, size=_SIZE))
         return found
 
     def _analyzed(self, sql: str) -> DataFrame:
@@ -165,6 +168,11 @@ class SqlTables:
         side = sink_side(sink.connector)
         if isinstance(side, ReadsBack):
             return side.read_back(session, sink.options, self.frames[sink.name].schema)
+        if isinstance(side, ReadsTable):
+            rows = side.read_table(session, sink, self.frames[sink.name].schema, MAX_BYTES)
+            if rows is None:
+                raise UsageError(SQL_TABLE_TOO_LARGE.at(None, name=sink.name, size=_SIZE))
+            return rows
         return self.spark.table(quoted_name(sink.name))
 
     @cached_property
@@ -180,7 +188,9 @@ class SqlTables:
         """The sinks that can be queried, by their names in lower case."""
         sides = ((sink, sink_side(sink.connector)) for sink in self.spec.sinks)
         return {
-            sink.name.lower(): sink for sink, side in sides if side.in_process or isinstance(side, ReadsBack)
+            sink.name.lower(): sink
+            for sink, side in sides
+            if side.in_process or isinstance(side, ReadsBack | ReadsTable)
         }
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from headwater.connectors.databases.database import (
     Unavailable,
     Unique,
 )
-from headwater.connectors.databases.names import table_name
+from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import PostgresSink
 from headwater.connectors.databases.server import LoadedRows, ServerDatabase
 from headwater.connectors.options import revealed
@@ -78,6 +78,12 @@ class PostgresSession:
 
     def transaction(self) -> Any:
         return self._connection.transaction()
+
+    def scan(self, query: str) -> Generator[tuple[Any, ...]]:
+        """The rows of a query, which stay on the server until they are needed."""
+        with self.transaction(), psycopg.RawServerCursor(self._connection, "headwater_rows") as cursor:
+            cursor.execute(query.encode())
+            yield from cursor
 
 
 class Postgres(ServerDatabase):
@@ -210,6 +216,15 @@ class Postgres(ServerDatabase):
             items = f"SELECT e.v::{item} FROM {elements} ORDER BY n"
             return f"CASE WHEN {source} IS NOT NULL THEN ARRAY({items}) END"
         return f"{source}::{bare}"
+
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, PostgresSession)
+        yield from session.scan(query)
+
+    def readable(self, field: Field) -> str:
+        if field.is_nested:
+            return f"to_jsonb({quoted(field.name)})::text"
+        return f"{quoted(field.name)}::text" if field.type == "string" else quoted(field.name)
 
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"
