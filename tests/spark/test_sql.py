@@ -113,6 +113,22 @@ def test_the_rows_of_running_sinks_are_queried(spark: SparkSession, tmp_path: Pa
     run.raise_for_failure()
 
 
+@pytest.mark.feature("D6", part="the first query is as fast as others")
+def test_the_first_query_is_prepared_without_any_query(spark: SparkSession, tmp_path: Path) -> None:
+    feed(tmp_path / "in", "1", words("ant"))
+    p = hw.Pipeline("words", run_dir=tmp_path / "run")
+    p.source("words", hw.files(path=str(tmp_path / "in"), format="json", schema="word string"))
+    p.sink("words", hw.memory(), reads="words")
+    with p.start(conf=CONF) as run:
+        tables = tables_of(run)
+        # Its session, and its plan: the next query can begin.
+        wait_for(lambda: "_read_only_session" in vars(tables) and not tables._turn.locked(), run)
+        prepared = tables._read_only_session
+        assert rows(tables, "SELECT word FROM words") == Counter([("ant",)])
+        assert tables._read_only_session is prepared
+    run.raise_for_failure()
+
+
 READABLE = "words, changed, totals, parts, `quarantine.words`"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -58,6 +59,11 @@ _SHARE = 4
 """A stage of a query has one task for this number of cores, so most cores stay with the pipeline."""
 # Dates that Python does not have; a JVM that has exited.
 _OTHER_ERRORS = (ValueError, OverflowError, OSError)
+_LOG = logging.getLogger("headwater")
+
+
+_FIRST_QUERY = "SELECT id % 2 AS k, count(*) AS n FROM range(4) WHERE id > 0 GROUP BY id % 2 ORDER BY n"
+"""Its plan has the parts of most queries, except for the tables."""
 
 
 @dataclass
@@ -76,6 +82,22 @@ class SqlTables:
     _analysis: threading.Lock = field(default_factory=threading.Lock)
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(1 + _WAITING))
     _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self) -> None:
+        """Do in the background what makes the first query slow: its session, and what the JVM loads and compiles.
+
+        A query that comes meanwhile waits for it, as it would otherwise do the same itself.
+        """
+        InheritableThread(target=self._prepare, name="headwater sql", daemon=True).start()
+
+    def _prepare(self) -> None:
+        if self._turn.acquire(blocking=False):
+            try:
+                self._answer(_FIRST_QUERY, 1, _new_group())
+            except Exception:  # noqa: BLE001 - the run may have ended; the first query reports what is wrong
+                _LOG.debug("could not prepare for queries", exc_info=True)
+            finally:
+                self._turn.release()
 
     def query(self, sql: str) -> DataFrame:
         """The rows of a query; UsageError if Spark rejects it or it reads a stream.
@@ -105,7 +127,7 @@ class SqlTables:
             self._slots.release()
             raise UsageError(SQL_TIMEOUT.at(None, seconds=f"{seconds:g}"))
         answer = Future[SqlResult]()
-        group = f"headwater sql {uuid.uuid4().hex}"
+        group = _new_group()
 
         def work() -> None:
             try:
@@ -227,3 +249,8 @@ class SqlTables:
         if rows.isStreaming:
             raise UsageError(RUN_SQL_STREAM_UNSUPPORTED.at(None, tables=self._names))
         return rows
+
+
+def _new_group() -> str:
+    """The name of the jobs of one query."""
+    return f"headwater sql {uuid.uuid4().hex}"
