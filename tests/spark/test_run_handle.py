@@ -199,9 +199,14 @@ def test_a_stop_does_not_wait_for_the_next_trigger(
     assert rows_of(spark, tmp_path / "out", schema="id int") == Counter({(1,): 1})
 
 
-@pytest.mark.feature("F4", part="bounded")
+@pytest.mark.feature("F4", part="bounded; a query that cannot be stopped is named")
 def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_path: Path) -> None:
     entered, leave = threading.Event(), threading.Event()
+    events: list[Event] = []
+
+    def named() -> list[tuple[str, Any]]:
+        notices = [each for each in events if isinstance(each, Notice)]
+        return [(each.code, each.fields) for each in notices if each.code == "HW-QUERY-STUCK"]
 
     def hang(batch: DataFrame, batch_id: int) -> None:
         entered.set()
@@ -209,11 +214,17 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
 
     pipeline = orders(tmp_path, **{"spark.sql.streaming.stopTimeout": "100ms"})
     to_function(pipeline, "called", hang)
+    to_files(pipeline, tmp_path, "out")
     feed(tmp_path / "in", "1", [{"id": 1}])
-    run = pipeline.start()
+    run = pipeline.start(on_event=events.append)
     assert entered.wait(SECONDS)
+    wait_for(lambda: bool(run.queries["out"].recent_progress), run)
     run.stop(timeout=0.1)
     assert (run.is_stuck, run.is_active) == (True, True)
+    # Spark has interrupted the batch, and its Python code continues. The other query has stopped.
+    wait_for(lambda: bool(named()), run)
+    assert named() == [("HW-QUERY-STUCK", {"sink": "called"})]
+    assert run.queries["out"].status is QueryStatus.STOPPED
     # The checkpoint stays this run's for as long as its batch may still write.
     with pytest.raises(CheckpointLockedError):
         pipeline.start()
@@ -225,6 +236,10 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     assert query.problem.code == "HW-STOP-TIMEOUT"
     assert query.problem.params == {"sink": "called", "limit": "0.1 s"}
     assert (query.status, run.exit_code) == (QueryStatus.STOPPED, 1)
+    (finished,) = [each for each in events if isinstance(each, RunFinished)]
+    problems = {name: each.problem and each.problem.code for name, each in finished.queries.items()}
+    assert problems == {"called": "HW-STOP-TIMEOUT", "out": None}
+    assert len(named()) == 1
 
 
 @pytest.mark.feature("F1", part="the status during a batch")
