@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,12 @@ def test_every_case_has_the_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     begun: list[tuple[Path, int]] = []
     benchmark = Sql()
     benchmark.folder = tmp_path
-    monkeypatch.setattr(sql, "pipeline", lambda *started: nullcontext(begun.append(started)))
+
+    def start(folder: Path, files: int) -> AbstractContextManager[None]:
+        begun.append((folder, files))
+        return nullcontext()
+
+    monkeypatch.setattr(sql, "pipeline", start)
     with ExitStack() as benchmark.steps:
         cases = list(benchmark.cases(quick=True))
     # The one of the first case starts in each round.

@@ -114,15 +114,27 @@ def test_the_rows_of_running_sinks_are_queried(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.feature("D6", part="the first query is as fast as others")
-def test_the_first_query_is_prepared_without_any_query(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_first_query_is_prepared_without_any_query(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     feed(tmp_path / "in", "1", words("ant"))
     p = hw.Pipeline("words", run_dir=tmp_path / "run")
     p.source("words", hw.files(path=str(tmp_path / "in"), format="json", schema="word string"))
     p.sink("words", hw.memory(), reads="words")
+    answered: list[str] = []
+    answer = SqlTables._answer
+
+    def note(tables: SqlTables, sql: str, *limits: Any) -> Any:
+        found = answer(tables, sql, *limits)
+        answered.append(sql)
+        return found
+
+    monkeypatch.setattr(SqlTables, "_answer", note)
     with p.start(conf=CONF) as run:
         tables = tables_of(run)
-        # Its session, and its plan: the next query can begin.
-        wait_for(lambda: "_read_only_session" in vars(tables) and not tables._turn.locked(), run)
+        wait_for(lambda: len(answered) == 2, run)
+        # A row of the table, and no table.
+        assert ["`words` LIMIT 1" in sql for sql in answered] == [True, False]
         prepared = tables._read_only_session
         assert rows(tables, "SELECT word FROM words") == Counter([("ant",)])
         assert tables._read_only_session is prepared

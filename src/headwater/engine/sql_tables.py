@@ -62,8 +62,7 @@ _OTHER_ERRORS = (ValueError, OverflowError, OSError)
 _LOG = logging.getLogger("headwater")
 
 
-_FIRST_QUERY = "SELECT id % 2 AS k, count(*) AS n FROM range(4) WHERE id > 0 GROUP BY id % 2 ORDER BY n"
-"""Its plan has the parts of most queries, except for the tables."""
+_GROUPED = "SELECT id % 2 AS k, count(*) AS n FROM range(4) WHERE id > 0 GROUP BY id % 2 ORDER BY n"
 
 
 @dataclass
@@ -84,20 +83,23 @@ class SqlTables:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def prepare(self) -> None:
-        """Do in the background what makes the first query slow: its session, and what the JVM loads and compiles.
-
-        A query that comes meanwhile waits for it, as it would otherwise do the same itself.
-        """
+        """Do in the background what makes the first query slow: its session, and what the JVM loads and compiles."""
         InheritableThread(target=self._prepare, name="headwater sql", daemon=True).start()
 
     def _prepare(self) -> None:
-        if self._turn.acquire(blocking=False):
-            try:
-                self._answer(_FIRST_QUERY, 1, _new_group())
-            except Exception:  # noqa: BLE001 - the run may have ended; the first query reports what is wrong
-                _LOG.debug("could not prepare for queries", exc_info=True)
-            finally:
-                self._turn.release()
+        # One row of one table of each kind; a table in a database is read as a whole.
+        kinds = {sink.connector: sink for sink in self._readable.values() if not _reads_all(sink)}
+        tables = [
+            f"SELECT count(*) FROM (SELECT * FROM {quoted_name(each.name)} LIMIT 1)"
+            for each in kinds.values()
+        ]
+        try:
+            for query in (*tables, _GROUPED):
+                # A query that comes meanwhile is next.
+                with self._turn:
+                    self._answer(query, 1, _new_group())
+        except Exception:  # noqa: BLE001 - the run may have ended; the first query reports what is wrong
+            _LOG.debug("could not prepare for queries", exc_info=True)
 
     def query(self, sql: str) -> DataFrame:
         """The rows of a query; UsageError if Spark rejects it or it reads a stream.
@@ -249,6 +251,11 @@ class SqlTables:
         if rows.isStreaming:
             raise UsageError(RUN_SQL_STREAM_UNSUPPORTED.at(None, tables=self._names))
         return rows
+
+
+def _reads_all(sink: SinkSpec) -> bool:
+    """Whether each query reads the whole table of a sink."""
+    return isinstance(sink_side(sink.connector), ReadsTable)
 
 
 def _new_group() -> str:

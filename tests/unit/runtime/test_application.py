@@ -82,7 +82,7 @@ def test_two_pipelines_that_lost_spark_start_it_once(processes: Processes) -> No
 
 def test_a_name_belongs_to_one_running_pipeline(processes: Processes) -> None:
     it, spec = Application(), pipeline("orders")
-    other = SimpleNamespace(name="orders", run_dir=Path("elsewhere"), position=None)
+    other: Any = SimpleNamespace(name="orders", run_dir=Path("elsewhere"), position=None)
     with_spec(it.open, spec)
     with pytest.raises(PipelineError) as caught:
         with_spec(it.open, other)
