@@ -168,7 +168,6 @@ class Database(ABC):
     """CREATE INDEX needs a name."""
     finds_repeats: bool = False
     """An upsert reports several rows with one key itself."""
-
     only_reads = False
     """For a check, which writes nothing: it does not create a missing file."""
 
@@ -221,7 +220,7 @@ class Database(ABC):
 
     def readable(self, field: Field) -> str:
         """A column as SQL whose values the driver returns as Python values, nested ones as JSON."""
-        return quoted(field.name)
+        return self.quoted(field.name)
 
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""

@@ -23,7 +23,7 @@ from headwater.connectors.databases.database import (
     Unavailable,
     Unique,
 )
-from headwater.connectors.databases.names import quoted, table_name
+from headwater.connectors.databases.names import table_name
 from headwater.connectors.databases.options import PostgresSink
 from headwater.connectors.databases.server import LoadedRows, ServerDatabase
 from headwater.connectors.options import revealed
@@ -223,8 +223,8 @@ class Postgres(ServerDatabase):
 
     def readable(self, field: Field) -> str:
         if field.is_nested:
-            return f"to_jsonb({quoted(field.name)})::text"
-        return f"{quoted(field.name)}::text" if field.type == "string" else quoted(field.name)
+            return f"to_jsonb({self.quoted(field.name)})::text"
+        return f"{self.quoted(field.name)}::text" if field.type == "string" else self.quoted(field.name)
 
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"

@@ -26,9 +26,7 @@ from headwater.connectors.databases.database import (
     Session,
     Table,
     Unavailable,
-    qualified,
 )
-from headwater.connectors.databases.names import quoted
 from headwater.connectors.options import TIMES
 from headwater.errors import Problem, UsageError
 
@@ -80,10 +78,12 @@ def _batches(
 ) -> Iterator[Sequence[tuple[Any, ...]]]:
     # Without `columns: add`, a table can lack some of the columns.
     values = (
-        database.readable(field) if found.column(field.name) else f"NULL AS {quoted(field.name)}"
+        database.readable(field) if found.column(field.name) else f"NULL AS {database.quoted(field.name)}"
         for field in database.target.fields
     )
-    with closing(database.scan(session, f"SELECT {', '.join(values)} FROM {qualified(place)}")) as rows:
+    with closing(
+        database.scan(session, f"SELECT {', '.join(values)} FROM {database.qualified(place)}")
+    ) as rows:
         while batch := list(islice(rows, _ROWS_AT_ONCE)):
             yield batch
 
