@@ -228,7 +228,7 @@ def sqlite(tmp_path: Path) -> SqliteStore:
 
 @pytest.fixture
 def duck(tmp_path: Path) -> DuckdbStore:
-    (tmp_path / "files").mkdir()
+    (tmp_path / "files").mkdir(exist_ok=True)
     return DuckdbStore(connector.DUCKDB, {"path": str(tmp_path / "files" / "shop.duckdb")})
 
 

@@ -362,6 +362,19 @@ class WritesBatches(Protocol):
 
 
 @runtime_checkable
+class ReadsTable(Protocol):
+    """A sink whose rows its own driver can read, outside of Spark: for queries while it runs."""
+
+    def read_table(
+        self, spark: SparkSession, sink: SinkSpec, written: StructType, max_bytes: int
+    ) -> DataFrame | None:
+        """The rows of its table now, with the columns `written`; None if they have more bytes than that.
+
+        Spark must receive only the values: a view of the run shows them, so the plan must not contain secrets.
+        """
+
+
+@runtime_checkable
 class HasRunTasks(Protocol):
     """A source or sink with background work: checking new input, clean-up, writing a manifest."""
 

@@ -25,7 +25,7 @@ from headwater.runtime.query_state import QueryState
 from headwater.runtime.resume import reset_in_process, resume
 from headwater.runtime.scope import RunScope
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.tasks import Housekeeping, Tasks, tasks_of
+from headwater.runtime.tasks import Housekeeping, SqlPreparation, Tasks, tasks_of
 from headwater.spark.errors import SparkStopped
 from headwater.spec import QuerySpec, SinkSpec
 from headwater.values import Every, Unpaced
@@ -73,7 +73,10 @@ class QueryStarter:
     @property
     def housekeeping(self) -> list[RunTask]:
         """The tasks of the run itself."""
-        return [Housekeeping(self.scope, self.prepared.builder.statics)]
+        tasks: list[RunTask] = [Housekeeping(self.scope, self.prepared.builder.statics)]
+        if not self.scope.options.until_idle:
+            tasks.append(SqlPreparation(self.tables.prepare, [each.sink.name for each in self.plan]))
+        return tasks
 
     def start(self, supervisor: Supervisor) -> None:
         """Start every query; if one fails to start, none is left running."""

@@ -27,11 +27,14 @@ from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
+    from headwater.connectors.databases import reader
     from headwater.connectors.databases import writer as tables
 else:
+    reader = LazyModule("headwater.connectors.databases.reader")
     tables = LazyModule("headwater.connectors.databases.writer")
 
 
@@ -178,6 +181,14 @@ class DatabaseWriter(Sink[DatabaseSink]):
 
     def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
         tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)
+
+    def read_table(
+        self, spark: SparkSession, sink: SinkSpec, written: StructType, max_bytes: int
+    ) -> DataFrame | None:
+        assert isinstance(sink.options, DatabaseSink)
+        fields = tuple(Field(field.name, field.dataType.simpleString()) for field in written.fields)
+        target = Target(sink.name, "", sink.mode, fields, sink.options, sink.position)
+        return reader.read_table(spark, self.kind.database(target), written, max_bytes)
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         return carried_problem(failure.text, sink.position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,12 @@ class PostgresSession:
 
     def transaction(self) -> Any:
         return self._connection.transaction()
+
+    def scan(self, query: str) -> Generator[tuple[Any, ...]]:
+        """The rows of a query, which stay on the server until they are needed."""
+        with self.transaction(), psycopg.RawServerCursor(self._connection, "headwater_rows") as cursor:
+            cursor.execute(query.encode())
+            yield from cursor
 
 
 class Postgres(ServerDatabase):
@@ -212,6 +218,15 @@ class Postgres(ServerDatabase):
             items = f"SELECT e.v::{item} FROM {elements} ORDER BY n"
             return f"CASE WHEN {source} IS NOT NULL THEN ARRAY({items}) END"
         return f"{source}::{bare}"
+
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, PostgresSession)
+        yield from session.scan(query)
+
+    def readable(self, field: Field) -> str:
+        if field.is_nested:
+            return f"to_jsonb({self.quoted(field.name)})::text"
+        return f"{self.quoted(field.name)}::text" if field.type == "string" else self.quoted(field.name)
 
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"

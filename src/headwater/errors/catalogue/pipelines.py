@@ -27,8 +27,8 @@ NAME_CONFLICT = Entry(
     "Rename one of them. Sources and tables share one namespace, and names are not case-sensitive.",
 )
 PIPELINE_NAME_CONFLICT = Entry(
-    "Pipeline `{name}` has the same name as the pipeline in {other}.",
-    "Rename one of them, or run each with its own `headwater run`.",
+    "Pipeline `{name}` has the same name as {other}.",
+    "Rename one of them, or run each in its own process with `headwater run`.",
 )
 PIPELINE_RUN_DIR_CONFLICT = Entry(
     "Pipelines `{name}` and `{other}` have the same run directory, {directory}.",
