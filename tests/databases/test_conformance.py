@@ -8,7 +8,7 @@ import math
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from queue import SimpleQueue
@@ -77,7 +77,7 @@ def test_small_and_large_batches_follow_each_other(spark: SparkSession, store: S
     rows = [spark.range(0, size, 1, 2).selectExpr("id", f"repeat('x', {n}) AS s") for size, n in ranges]
     calls = spark.sparkContext.accumulator(0)
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             calls.add(batch.num_rows)
             yield batch
