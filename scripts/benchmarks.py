@@ -26,6 +26,7 @@ ORDER = (
     "nexmark-peers",
     "yahoo",
     "latency",
+    "databases",
     "observers",
     "history",
     "declarative",

@@ -40,6 +40,8 @@ class Peer:
     """The module whose import shows that the installation works."""
     requirements: tuple[str, ...]
     jars: tuple[Artifact, ...] = ()
+    engine: bool = True
+    """It processes streams; a driver of a database does not."""
 
     @property
     def lock(self) -> Path:
@@ -66,15 +68,25 @@ class Peer:
         }
 
 
-def peers() -> Mapping[str, Peer]:
+def declared() -> Mapping[str, Peer]:
     """All peers, by their key."""
-    declared = tomllib.loads(DECLARED.read_text(encoding="utf-8"))
+    found = tomllib.loads(DECLARED.read_text(encoding="utf-8"))
     return {
         key: Peer(
-            key, each["title"], each["module"], tuple(each["requirements"]), _jars(each.get("jars", {}))
+            key,
+            each["title"],
+            each["module"],
+            tuple(each["requirements"]),
+            _jars(each.get("jars", {})),
+            each.get("engine", True),
         )
-        for key, each in declared.items()
+        for key, each in found.items()
     }
+
+
+def peers() -> Mapping[str, Peer]:
+    """The engines that Headwater is compared with, by their key."""
+    return {key: peer for key, peer in declared().items() if peer.engine}
 
 
 def _jars(checksums: Mapping[str, str]) -> tuple[Artifact, ...]:
@@ -124,7 +136,7 @@ def free_ports(number: int) -> list[int]:
 @cache
 def _problem(key: str) -> str:
     """Why a peer does not run here; empty if it does."""
-    peer = peers()[key]
+    peer = declared()[key]
     try:
         install(peer)
         class_path(peer)
@@ -138,4 +150,4 @@ def ready(key: str) -> Peer:
     """An installed peer; raises PeerUnavailableError with the reason if it does not run here."""
     if problem := _problem(key):
         raise PeerUnavailableError(problem)
-    return peers()[key]
+    return declared()[key]

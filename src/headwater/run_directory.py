@@ -2,7 +2,7 @@
 
     .headwater/
       pipeline.json          the pipeline that owns the directory
-      checkpoints/<sink>/    Spark's checkpoint, one per query
+      checkpoints/<sink>/    Spark's checkpoint, one per query; a group of sinks has one under its name
       checkpoints/<sink>.lock
       checkpoints.lock       the run that uses the directory
       checkpoints.lock.epoch its number, which stays and grows
@@ -11,6 +11,7 @@
       backups/<sink>/        checkpoints from before Headwater changed them
       quarantine/<name>/     quarantined rows of a source or table
       queries/<sink>.json    metadata of the query at its last start
+      queries/<group>/<sink>.json    the same for each sink of a group
       kafka/<sink>.json      the IDs of the topics whose offsets the checkpoint contains
       kafka/starts/<source>.json    the offsets of `latest`, until every query of the source has started
       findings.json          the findings of the check before the last start
@@ -184,9 +185,17 @@ class RunDirectory:
         """The backup of a checkpoint from before Headwater changed it."""
         return self.path / _BACKUPS / sink / f"{at:%Y%m%dT%H%M%S%f}"
 
-    def facts(self, sink: str) -> Path:
-        """The metadata of the query at its last start."""
-        return self.path / _QUERIES / f"{sink}.json"
+    def facts(self, sink: str, group: str | None = None) -> Path:
+        """The metadata of the query at its last start, or of a sink of a group at that of the group."""
+        return self.path.joinpath(_QUERIES, *([group] if group else []), f"{sink}.json")
+
+    def groups_of(self, sink: str) -> list[str]:
+        """The groups whose query wrote a sink at its last start."""
+        return sorted(file.parent.name for file in (self.path / _QUERIES).glob(f"*/{sink}.json"))
+
+    def group_facts(self, group: str) -> list[Path]:
+        """The metadata of the sinks of a group at its last start."""
+        return sorted((self.path / _QUERIES / group).glob("*.json"))
 
     @property
     def findings(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from bench import growth
 from bench.children import JobRun, Usage
 from bench.harness import HEADWATER, SAME, CaseResult, Outcome, Sample, VariantResult
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog, committed
-from headwater.connectors.files.admission import AdmissionRecord
+from headwater.connectors.files.admission_record import AdmissionRecord
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"logOffset":0}'
 
@@ -131,6 +132,18 @@ def test_each_size_and_figure_is_compared_with_spark(
     assert all(each.met for each in outcomes if each not in judged)
 
 
+def test_one_round_is_not_judged() -> None:
+    def once(found: CaseResult) -> CaseResult:
+        variants = [replace(each, samples={0: each.samples[0]}) for each in found.variants]
+        return replace(found, variants=variants)
+
+    benchmark = growth.Growth()
+    benchmark.input = Path("/nowhere")
+    results = [result(case.name, 120.0, 100.0) for case in benchmark.cases(quick=True)]
+    assert list(benchmark.outcomes(results))
+    assert list(benchmark.outcomes([once(each) for each in results])) == []
+
+
 def test_the_cpu_of_many_queries_is_that_of_the_run() -> None:
     outcomes = outcomes_of(2, 300.0, growth.RUN_CPU, 0.0)
     (missed,) = [each for each in outcomes if not each.met]
@@ -149,7 +162,7 @@ def test_files_seem_to_have_been_opened(tmp_path: Path) -> None:
     growth.with_validated(AdmissionRecord(tmp_path / "0", ""), tmp_path / "in", 3)
     record = AdmissionRecord(tmp_path / "0", "")
     record.read()
-    assert [Path(path).name for path in record.files] == ["00000000.csv", "00000001.csv", "00000002.csv"]
+    assert [Path(path).name for path in record.admitted] == ["00000000.csv", "00000001.csv", "00000002.csv"]
     assert len((tmp_path / "0" / "_spark_metadata" / "0").read_text().splitlines()) == 4
 
 

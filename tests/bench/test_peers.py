@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench.nexmark.queries import QUERIES
-from bench.peers.environments import Peer, peers
+from bench.peers.environments import Peer, declared, peers
 from bench.peers.nexmark import PEER_QUERIES, person_of
 from bench.peers.python_peer import BID, STATELESS
 from bench.peers.verify import Differs, all_rows, check, result, small_events
 
 
-@pytest.mark.parametrize("peer", peers().values(), ids=list(peers()))
+@pytest.mark.parametrize("peer", declared().values(), ids=list(declared()))
 def test_the_lock_of_a_peer_pins_its_requirements(peer: Peer) -> None:
     pinned = peer.lock.read_text(encoding="utf-8")
     for requirement in peer.requirements:

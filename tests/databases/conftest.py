@@ -131,6 +131,12 @@ class Store:
         """Write one batch of a query in run 1."""
         self.writer(rows, table, mode, **keys).write(rows, a_batch(batch, query=query))
 
+    def write_twice(self, rows: DataFrame, table: str) -> None:
+        """Append a batch twice: servers load the first on the executors, and the second, if small, on the driver."""
+        writer = self.writer(rows, table)
+        for number in range(2):
+            writer.write(rows, a_batch(number))
+
 
 def a_batch(number: int, epoch: int = 1, query: str = "q") -> BatchContext:
     return BatchContext("out", query, number, epoch)
@@ -222,7 +228,7 @@ def sqlite(tmp_path: Path) -> SqliteStore:
 
 @pytest.fixture
 def duck(tmp_path: Path) -> DuckdbStore:
-    (tmp_path / "files").mkdir()
+    (tmp_path / "files").mkdir(exist_ok=True)
     return DuckdbStore(connector.DUCKDB, {"path": str(tmp_path / "files" / "shop.duckdb")})
 
 

@@ -8,15 +8,18 @@ import math
 import re
 import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from queue import SimpleQueue
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.databases.ledger import NextBatch
+from headwater.connectors.databases.server import FEW_ROWS
 from headwater.connectors.databases.writer import TableWriter, ledger_problems, table_problems
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError
 from tests.databases.conftest import Store, a_batch
@@ -63,6 +66,29 @@ def test_a_batch_is_appended_once(spark: SparkSession, store: Store) -> None:
     expected = Counter({(n, str(n)): 1 for n in range(5)}) + Counter({(n, "x"): 1 for n in range(5, 8)})
     assert store.rows("t", "id, s") == expected
     assert store.ledger() == [(1, 2)]
+    assert store.staged() == 0
+
+
+def test_small_and_large_batches_follow_each_other(spark: SparkSession, store: Store) -> None:
+    """Servers load a small batch that follows a small one on the driver, and every other on the executors."""
+    # The third one has few rows in each partition and many in all; the fourth one has large rows.
+    sizes, lengths = [10, 20, FEW_ROWS + 1, 20, 30], [1, 1, 1, 100_000, 1]
+    ranges = zip(sizes, lengths, strict=True)
+    rows = [spark.range(0, size, 1, 2).selectExpr("id", f"repeat('x', {n}) AS s") for size, n in ranges]
+    calls = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            calls.add(batch.num_rows)
+            yield batch
+
+    rows = [each.mapInArrow(counted, each.schema) for each in rows]
+    writer = store.writer(rows[0], "t")
+    for number, each in enumerate(rows):
+        writer.write(each, a_batch(number))
+    expected = Counter((id, n) for size, n in zip(sizes, lengths, strict=True) for id in range(size))
+    assert store.rows("t", "id, length(s)") == expected
+    assert calls.value == sum(sizes)
     assert store.staged() == 0
 
 
@@ -179,15 +205,15 @@ def test_every_value_round_trips(spark: SparkSession, store: Store) -> None:
         "b boolean, t tinyint, s smallint, i int, l bigint, f float, d double, n decimal(30,10), x string, "
         "y binary, a date, z timestamp_ntz",
     )  # fmt: skip
-    store.write(rows, "t")
-    assert store.values(rows, "t") == Counter(tuple(row) for row in rows.collect())
+    store.write_twice(rows, "t")
+    assert store.values(rows, "t") == Counter(tuple(row) for row in 2 * rows.collect())
 
 
 def test_times_with_a_zone_round_trip(spark: SparkSession, store: Store) -> None:
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     rows = spark.sql("SELECT timestamp'2026-07-01T12:00:00.000001Z' AS at UNION ALL SELECT null")
-    store.write(rows, "t")
-    assert store.values(rows, "t") == Counter([(datetime(2026, 7, 1, 12, 0, 0, 1, tzinfo=UTC),), (None,)])
+    store.write_twice(rows, "t")
+    assert store.values(rows, "t") == Counter(2 * [(datetime(2026, 7, 1, 12, 0, 0, 1, tzinfo=UTC),), (None,)])
 
 
 def test_nested_values_are_json(spark: SparkSession, store: Store) -> None:
@@ -195,12 +221,12 @@ def test_nested_values_are_json(spark: SparkSession, store: Store) -> None:
         "SELECT array(1, null) a, map('k', 1.5D) m, named_struct('x', null, 'y', array('é\"')) s, "
         "array(named_struct('at', timestamp_ntz'2026-01-01 00:00:00.000001')) t UNION ALL SELECT null, null, null, null"
     )
-    store.write(rows, "t")
+    store.write_twice(rows, "t")
     found = [
         tuple(_parsed(each) for each in row) for row in store.run(f"SELECT a, m, s, t FROM {store.into('t')}")
     ]
     expected = ([1, None], {"k": 1.5}, {"x": None, "y": ['é"']}, [{"at": "2026-01-01T00:00:00.000001"}])
-    assert sorted(found, key=str) == sorted([expected, (None,) * 4], key=str)
+    assert sorted(found, key=str) == sorted(2 * [expected, (None,) * 4], key=str)
 
 
 def _parsed(value: Any) -> Any:

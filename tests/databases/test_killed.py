@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from pyspark import SparkContext
 
+from headwater.api.check import check
 from tests.databases.conftest import PASSWORD, MysqlStore, Store
 from tests.faults.test_paused import CODE, ELSEWHERE, LEASE_SECONDS, guards
 from tests.pipelines import feed, run_until_idle, write
@@ -30,6 +31,10 @@ tables:
 sinks:
   slow: {{reads: slow, connector: {connector}, url: "${{secret:SHOP_URL}}", into: {into}}}
 """
+OTHER_SINKS = """\
+  copied: {reads: slow, connector: files, path: copied, format: json}
+  called: {reads: slow, connector: foreach_batch, function: "code.py:called"}
+"""
 UNAWARE = """
 from headwater.checkpoint.lock import CheckpointLock
 
@@ -38,6 +43,11 @@ CheckpointLock.heartbeat = lambda self: None
 from headwater.cli.main import main
 
 main()
+"""
+CALLED = """
+
+def called(batch, batch_id):
+    pass
 """
 GATE = """
 CREATE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -81,7 +91,7 @@ def stop(run: Program) -> None:
 
 
 @pytest.mark.feature("H1.1", part="database sinks: the process is killed inside the transaction")
-@pytest.mark.feature("F5", part="database sinks: the database rejects a run that was paused and superseded")
+@pytest.mark.feature("F5")
 @pytest.mark.parametrize("name", ["postgres", pytest.param("mysql", marks=pytest.mark.soak)])
 def test_killed_and_paused_inside_a_batch(
     context: SparkContext,
@@ -94,7 +104,7 @@ def test_killed_and_paused_inside_a_batch(
     monkeypatch.setenv("SHOP_URL", store.keys["url"])
     into = store.into("slow")
     write(tmp_path, PIPELINE.format(into=into, connector=name))
-    write(tmp_path, CODE.format(folder=str(tmp_path)), "code.py")
+    write(tmp_path, CODE.format(folder=str(tmp_path)) + CALLED, "code.py")
     feed(tmp_path / "in", "0", [{"id": 0}], at=1_700_000_000)
 
     def has(*numbers: int) -> bool:
@@ -112,6 +122,11 @@ def test_killed_and_paused_inside_a_batch(
 
     with program(tmp_path, sys.executable, "-c", UNAWARE, "run", "pipeline.yml", "--json") as paused:
         paused.until(lambda: has(0, 1))
+        # A second run cannot work on the checkpoint as long as the first one does.
+        with headwater(tmp_path, "run", "pipeline.yml") as second:
+            assert second.wait() == 4, second.told
+        assert "HW-CHECKPOINT-LOCKED" in second.stderr
+        assert f"process {paused.pid}, " in second.stderr
         (tmp_path / "hold").touch()
         feed(tmp_path / "in", "2", [{"id": 2}], at=1_700_000_002)
         paused.until((tmp_path / "begun-2").exists)
@@ -136,6 +151,15 @@ def test_killed_and_paused_inside_a_batch(
             stop(other)
     assert has(0, 1, 2, 3)
     assert store.ledger() == [(3, 4)]
+    # `check` has announced that, and what happens in sinks that cannot reject a run.
+    others = write(tmp_path, PIPELINE.format(into=into, connector=name) + OTHER_SINKS, "others.yml")
+    said = {sink.name: sink.after_suspension or "" for sink in check(others).sinks}
+    assert said == {
+        "slow": "the database rejects the batches of the suspended process: each row is written once",
+        "copied": "readers of the log see each row once; the directory can contain files that the log does not list",
+        "called": "your code can receive the batch in progress twice, also at the same time and after later batches: "
+        "store its ID in the same transaction as its rows",
+    }
     # The address is in no output, no log of Spark and no file of the runs.
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert {"spark.log", killed.stdout_file.name, killed.stderr_file.name} <= {each.name for each in files}

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.connectors.databases.postgres import Postgres
+from headwater.connectors.databases.postgres import _SMALL_STAGING, Postgres
 from headwater.connectors.databases.writer import TableWriter, reachable_problems, table_problems
 from headwater.dev import PostgresServer
 from headwater.errors import QueryFailedError
@@ -266,8 +266,12 @@ def test_a_locked_table_delays_a_batch(spark: SparkSession, postgres: PostgresSt
     assert postgres.rows("t") == Counter({("a", 1): 3})
 
 
-def test_a_suspended_task_does_not_hold_up_batches(spark: SparkSession, postgres: PostgresStore) -> None:
-    """A COPY that never ends locks the staging: the batches use another one, and its rows do not count."""
+@pytest.mark.parametrize("limit", [0, _SMALL_STAGING])
+def test_a_suspended_task_does_not_hold_up_batches(
+    spark: SparkSession, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    """A COPY that never ends locks the staging: if it is large, the batches use another one. Its rows do not count."""
+    monkeypatch.setattr("headwater.connectors.databases.postgres._SMALL_STAGING", limit)
     rows = totals(spark, ("a", 1))
     writer = postgres.writer(rows, "t")
     writer.write(rows, a_batch(0))
@@ -277,11 +281,33 @@ def test_a_suspended_task_does_not_hold_up_batches(spark: SparkSession, postgres
         copy.write_row((1, "late", 7))
         writer.write(rows, a_batch(1))
         writer.write(rows, a_batch(2))
-    assert sorted(postgres.staging()) == [first, f"{first}_1"]
-    assert postgres.rows("t") == Counter({("a", 1): 3})
-    postgres.writer(rows, "t").write(rows, a_batch(3, epoch=2))
+    # The task has continued, and committed.
+    writer.write(rows, a_batch(3))
+    assert sorted(postgres.staging()) == ([first] if limit else [first, f"{first}_1"])
+    # Those of batch 1 and of the task.
+    assert postgres.staged() == (0 if limit else 2)
+    assert postgres.rows("t") == Counter({("a", 1): 4})
+    postgres.writer(rows, "t").write(rows, a_batch(4, epoch=2))
     assert [name.rpartition("_")[2] for name in postgres.staging()] == ["2"]
     assert postgres.staged() == 0
+
+
+def test_a_staging_table_that_has_grown_is_truncated(
+    spark: SparkSession, postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DELETE is faster for a small batch, but the file keeps its size."""
+    page = 8192
+    monkeypatch.setattr("headwater.connectors.databases.postgres._SMALL_STAGING", 8 * page)
+    rows, sizes = spark.range(1000).selectExpr("id"), []
+    writer = postgres.writer(rows, "t")
+    for number in range(4):
+        writer.write(rows, a_batch(number))
+        (name,) = postgres.staging()
+        ((size,),) = postgres.run("SELECT pg_relation_size($1::regclass)", [f'{postgres.schema}."{name}"'])
+        sizes.append(size // page)
+        assert postgres.staged() == 0
+    assert (0 < sizes[0] <= 8, sizes[1:]) == (True, [0, sizes[0], 0])
+    assert postgres.rows("t") == Counter({(n,): 4 for n in range(1000)})
 
 
 def test_errors_that_pass_are_retryable(spark: SparkSession, postgres: PostgresStore) -> None:

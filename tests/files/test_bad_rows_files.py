@@ -14,7 +14,7 @@ from headwater.api.quarantine import list_quarantines
 from headwater.errors import CheckpointError, Problem, QueryFailedError
 from headwater.events import Event, Notice, QueryStatus
 from headwater.runtime.handles import Run
-from tests.pipelines import put, run_until_idle, run_while, wait_for, with_avro, write
+from tests.pipelines import batches, committed, put, run_until_idle, run_while, wait_for, with_avro, write
 
 ALL = """
 name: aside
@@ -295,3 +295,41 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     assert quarantined(spark, tmp_path, "birds") == Counter(
         [("unreadable_file", f"birds/{name}.parquet", None) for name in ("1", "2 b")]
     )
+
+
+SEVERAL = """
+name: several
+sources:
+  birds: {{connector: files, path: birds, format: csv, header: true, bad_rows: quarantine,
+          schema: {{id: int, name: string}}}}
+sinks:
+  stored: {{reads: birds, connector: files, path: out, format: json}}
+  {more}
+"""
+MEMORY = "shown: {reads: birds, connector: memory}"
+LATER = "later: {reads: birds, connector: files, path: later, format: json}"
+
+
+@pytest.mark.feature("K1.1", part="files: each query reads each file once, and a new one reads all of them")
+def test_a_query_that_starts_from_scratch_is_shown_what_the_others_have_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    listed = tmp_path / ".headwater" / "validated_files" / "birds" / "0" / "_spark_metadata" / "0"
+
+    def rows_in(more: str, query: str) -> int:
+        events: list[Event] = []
+        assert run_until_idle(write(tmp_path, SEVERAL.format(more=more)), events).exit_code == 0
+        return sum(batch.rows_in for batch in batches(events, query))
+
+    old(tmp_path / "birds" / "1.csv", b"id,name\n1,owl\n")
+    old(tmp_path / "birds" / "2.csv", b"name,id\njay,2\n")
+    assert rows_in(MEMORY, "shown") == 2
+    old(tmp_path / "birds" / "3.csv", b"id,name\n3,tit\n")
+    # The memory table was lost with its process, so its query also reads the first files again.
+    assert rows_in(MEMORY, "shown") == 3
+    # Every query that is left has read every file.
+    assert rows_in("", "stored") == 0
+    assert listed.read_text() == "v1"
+    assert rows_in(LATER, "later") == 3
+    assert committed(tmp_path / "out") == committed(tmp_path / "later") == Counter([1, 3])
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable_file", "birds/2.csv", None)])

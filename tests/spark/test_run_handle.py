@@ -16,16 +16,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.checkpoint import Owner
-from headwater.errors import CheckpointLockedError, QueryFailedError, UsageError
+from headwater.errors import CheckpointLockedError, PipelineError, QueryFailedError, UsageError
 from headwater.events import Event, Notice, QueryProgress, QueryStarted, QueryStatus, RunFinished
 from tests.pipelines import feed, rows_of, run_until_idle, wait_for, write
 
 SECONDS = 60.0
 
 
-def orders(folder: Path, **spark: str) -> hw.Pipeline:
+def orders(folder: Path, name: str = "orders", /, **spark: str) -> hw.Pipeline:
     """A pipeline with one source and no sink yet."""
-    pipeline = hw.Pipeline("orders", run_dir=folder / "run", spark=spark)
+    pipeline = hw.Pipeline(name, run_dir=folder / "run", spark=spark)
     path = folder / "in"
     path.mkdir(parents=True, exist_ok=True)
     pipeline.source("orders", hw.files(path=str(path), format="json", schema="id int", max_files_per_batch=1))
@@ -117,7 +117,7 @@ def test_many_queries_in_one_application(context: SparkContext, tmp_path: Path) 
     names = ["one", "two", "three"]
     for name in names:
         to_function(pipeline, name, remember(name))
-    other = orders(tmp_path / "other")
+    other = orders(tmp_path / "other", "others")
     to_files(other, tmp_path / "other", "out")
     feed(tmp_path / "in", "1", [{"id": 1}])
     feed(tmp_path / "other" / "in", "1", [{"id": 2}])
@@ -135,7 +135,7 @@ def test_many_queries_in_one_application(context: SparkContext, tmp_path: Path) 
         assert str(context._jsc.sc().getSchedulingMode()) == "FAIR"
         found = context._jsc.sc().getAllPools()
         made = {found.apply(index).name() for index in range(found.size())}
-        assert {f"orders.{name}" for name in names} | {"orders.out"} <= made
+        assert {f"orders.{name}" for name in names} | {"others.out"} <= made
 
         assert not run.wait_any(timeout=0)
         run.queries["two"].stop()
@@ -144,11 +144,21 @@ def test_many_queries_in_one_application(context: SparkContext, tmp_path: Path) 
             "two"
         ]
         assert not run.wait(timeout=0)
+        # Its pools and metrics would be those of the first.
+        same_name = orders(tmp_path / "same")
+        to_files(same_name, tmp_path / "same", "out")
+        with pytest.raises(PipelineError) as refused:
+            same_name.start()
+        (problem,) = refused.value.problems
+        assert (problem.code, problem.params["name"]) == ("HW-PIPELINE-NAME-CONFLICT", "orders")
+        assert str(tmp_path / "run") in str(problem.params["other"])
         run.queries["one"].stop()
         run.queries["three"].stop()
         assert run.wait(SECONDS)
         assert beside.is_active
-    assert (run.exit_code, beside.exit_code) == (0, 0)
+        with same_name.start() as later:
+            assert later.wait_idle(SECONDS)
+    assert (run.exit_code, beside.exit_code, later.exit_code) == (0, 0, 0)
 
 
 @pytest.mark.feature("F3", part="--fail-fast")
@@ -189,9 +199,14 @@ def test_a_stop_does_not_wait_for_the_next_trigger(
     assert rows_of(spark, tmp_path / "out", schema="id int") == Counter({(1,): 1})
 
 
-@pytest.mark.feature("F4", part="bounded")
+@pytest.mark.feature("F4", part="bounded; a query that cannot be stopped is named")
 def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_path: Path) -> None:
     entered, leave = threading.Event(), threading.Event()
+    events: list[Event] = []
+
+    def named() -> list[tuple[str, Any]]:
+        notices = [each for each in events if isinstance(each, Notice)]
+        return [(each.code, each.fields) for each in notices if each.code == "HW-QUERY-STUCK"]
 
     def hang(batch: DataFrame, batch_id: int) -> None:
         entered.set()
@@ -199,11 +214,17 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
 
     pipeline = orders(tmp_path, **{"spark.sql.streaming.stopTimeout": "100ms"})
     to_function(pipeline, "called", hang)
+    to_files(pipeline, tmp_path, "out")
     feed(tmp_path / "in", "1", [{"id": 1}])
-    run = pipeline.start()
+    run = pipeline.start(on_event=events.append)
     assert entered.wait(SECONDS)
+    wait_for(lambda: bool(run.queries["out"].recent_progress), run)
     run.stop(timeout=0.1)
     assert (run.is_stuck, run.is_active) == (True, True)
+    # Spark has interrupted the batch, and its Python code continues. The other query has stopped.
+    wait_for(lambda: bool(named()), run)
+    assert named() == [("HW-QUERY-STUCK", {"sink": "called"})]
+    assert run.queries["out"].status is QueryStatus.STOPPED
     # The checkpoint stays this run's for as long as its batch may still write.
     with pytest.raises(CheckpointLockedError):
         pipeline.start()
@@ -215,6 +236,10 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     assert query.problem.code == "HW-STOP-TIMEOUT"
     assert query.problem.params == {"sink": "called", "limit": "0.1 s"}
     assert (query.status, run.exit_code) == (QueryStatus.STOPPED, 1)
+    (finished,) = [each for each in events if isinstance(each, RunFinished)]
+    problems = {name: each.problem and each.problem.code for name, each in finished.queries.items()}
+    assert problems == {"called": "HW-STOP-TIMEOUT", "out": None}
+    assert len(named()) == 1
 
 
 @pytest.mark.feature("F1", part="the status during a batch")

@@ -33,8 +33,8 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-def pipeline(folder: Path) -> hw.Pipeline:
-    p = hw.Pipeline("words", run_dir=folder / "run")
+def pipeline(folder: Path, name: str = "words") -> hw.Pipeline:
+    p = hw.Pipeline(name, run_dir=folder / "run")
     p.source(
         "words",
         hw.files(path=str(folder / "in"), format="json", schema="word string not null"),
@@ -113,6 +113,34 @@ def test_the_rows_of_running_sinks_are_queried(spark: SparkSession, tmp_path: Pa
     run.raise_for_failure()
 
 
+@pytest.mark.feature("D6", part="the first query is as fast as others")
+def test_the_first_query_is_prepared_without_any_query(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    feed(tmp_path / "in", "1", words("ant"))
+    p = hw.Pipeline("words", run_dir=tmp_path / "run")
+    p.source("words", hw.files(path=str(tmp_path / "in"), format="json", schema="word string"))
+    p.sink("words", hw.memory(), reads="words")
+    answered: list[str] = []
+    answer = SqlTables._answer
+
+    def note(tables: SqlTables, sql: str, *limits: Any) -> Any:
+        found = answer(tables, sql, *limits)
+        answered.append(sql)
+        return found
+
+    monkeypatch.setattr(SqlTables, "_answer", note)
+    with p.start(conf=CONF) as run:
+        tables = tables_of(run)
+        wait_for(lambda: len(answered) == 2, run)
+        # A row of the table, and no table.
+        assert ["`words` LIMIT 1" in sql for sql in answered] == [True, False]
+        prepared = tables._read_only_session
+        assert rows(tables, "SELECT word FROM words") == Counter([("ant",)])
+        assert tables._read_only_session is prepared
+    run.raise_for_failure()
+
+
 READABLE = "words, changed, totals, parts, `quarantine.words`"
 
 
@@ -121,7 +149,7 @@ def shared(context: SparkContext, tmp_path_factory: pytest.TempPathFactory) -> I
     """A run whose rows stay the same."""
     folder = tmp_path_factory.mktemp("sql")
     feed(folder / "in", "1", words("ant", "bee", "ant"), at=1000)
-    with pipeline(folder).start(conf=CONF) as run:
+    with pipeline(folder, "shared").start(conf=CONF) as run:
         assert run.wait_idle(SECONDS)
         yield run, folder
         run.raise_for_failure()

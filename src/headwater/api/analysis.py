@@ -39,7 +39,13 @@ def analyzed(
             session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
             try:
                 prepared, records = prepare(session, spec), RunRecords.of(spec)
-                outcome = check_outcome(prepared, spec, records.stored(spec), lambda: records.reached(spec))
+                outcome = check_outcome(
+                    prepared,
+                    spec,
+                    records.stored(spec),
+                    lambda: records.reached(spec),
+                    records.written_by(spec),
+                )
                 yield prepared, outcome
             finally:
                 session.jvm.stop()

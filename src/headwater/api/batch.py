@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
 from headwater.connectors import sink_side, source_side
 from headwater.engine.builder import SPARK_ERRORS
+from headwater.engine.groups import cached
 from headwater.engine.listener import counted, observed_counts
 from headwater.engine.pipeline_file import load
 from headwater.engine.prepare import Prepared, canonical, prepare
@@ -122,7 +124,7 @@ def run_batch(
         if not_shared := unshared(prepared, paths, emit):
             raise PipelineError.of(finding.problem for finding in not_shared)
         order = in_order(prepared, spec.sinks)
-        written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
+        written = _write_all(prepared, spec, order, into, emit)
         read, judged = _counts(prepared)
         for notice in _notices(prepared, order, read, judged):
             emit(Notice.of(notice))
@@ -134,6 +136,22 @@ def run_batch(
     failed = {table: each.to_json() for table, each in judged.items()}
     emit(BatchRunFinished(written=places, rows=rows, sources=sources, expectations=failed))
     return BatchResult(places, rows, judged, read)
+
+
+def _write_all(
+    prepared: Prepared, spec: PipelineSpec, order: list[SinkSpec], into: Path | None, emit: Emit
+) -> dict[str, SinkFinished]:
+    """Write the sinks; the common table of a group is computed once, for its first sink."""
+    written: dict[str, SinkFinished] = {}
+    with ExitStack() as kept:
+        begun = set[str]()
+        for sink in order:
+            if sink.group and sink.group not in begun and sink.group in prepared.frames:
+                begun.add(sink.group)
+                with _explained(prepared, spec, spec.query(sink.group).sink):
+                    kept.enter_context(cached(prepared.frames[sink.group]))
+            written[sink.name] = _written(prepared, spec, sink, into, emit)
+    return written
 
 
 def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterator[Problem]:
@@ -191,6 +209,21 @@ def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
     return sink.options.model_copy(update={"path": str(into.absolute() / sink.name)})
 
 
+@contextmanager
+def _explained(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec) -> Iterator[None]:
+    """Errors of this block as problems of a sink."""
+    try:
+        with active(prepared.session.spark):
+            yield
+    except HeadwaterError:
+        raise
+    except SPARK_ERRORS as error:
+        log = RunDirectory(spec.run_dir).spark_log
+        raise QueryFailedError(failure_problem(error, sink, spec.tables, spec.root, log)) from error
+    except Exception as error:  # user code: report any exception at the user's line
+        raise QueryFailedError(code_problem(error, sink, spec.root)) from error
+
+
 def _written(
     prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None, emit: Emit
 ) -> SinkFinished:
@@ -202,16 +235,8 @@ def _written(
     counts = side.stores and not side.appends
     frame = prepared.frames[sink.name]
     frame, rows = counted(frame) if counts else (frame, lambda: None)
-    try:
-        with active(prepared.session.spark):
-            side.write_batch(frame, options, prepared.builder.context(sink))
-    except HeadwaterError:
-        raise
-    except SPARK_ERRORS as error:
-        log = RunDirectory(spec.run_dir).spark_log
-        raise QueryFailedError(failure_problem(error, sink, spec.tables, spec.root, log)) from error
-    except Exception as error:  # user code: report any exception at the user's line
-        raise QueryFailedError(code_problem(error, sink, spec.root)) from error
+    with _explained(prepared, spec, sink):
+        side.write_batch(frame, options, prepared.builder.context(sink))
     if into is not None and counts and not side.writes_in_place:
         _marker(into.absolute() / sink.name).touch()
     event = SinkFinished(sink=sink.name, path=", ".join(side.places(options)), rows=rows())

@@ -74,7 +74,9 @@ def check(
         found, facts = _with_spark(spec, found, master, conf, emit)
     outlines = {name: Outline.of(each, rates) for name, each in facts.items()}
     known = {s.name: guarantee_offline(spec, graph, s) for s in spec.sinks if offline}
-    sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
+    sinks = tuple(
+        SinkChecked(s.name, outlines.get(s.name), known.get(s.name), group=s.group) for s in spec.sinks
+    )
     return CheckResult(file, spec.name, offline, tuple(found), sinks, strict)
 
 

@@ -9,11 +9,11 @@ from headwater.api.analysis import analyzed
 from headwater.api.check import loaded, refuse_unknown_rates
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
 from headwater.checks.outline import Outline
-from headwater.connectors import sink_side
 from headwater.engine.outcome import CheckOutcome
 from headwater.engine.prepare import Prepared
 from headwater.errors import PipelineError
 from headwater.events import Emit, SparkStarting
+from headwater.plan.predicates import delivery_of
 from headwater.runtime.records import RunRecords
 from headwater.spark.plans import physical_plan
 from headwater.spec import PipelineSpec
@@ -79,8 +79,9 @@ def _sinks(
                 connector=sink.connector,
                 mode=sink.mode.value,
                 trigger=str(sink.trigger),
-                delivery=sink_side(sink.connector).delivers(sink.options).value,
-                checkpoint=str(RunRecords.of(spec).checkpoint(sink.name)),
+                delivery=delivery_of(sink).value,
+                checkpoint=str(RunRecords.of(spec).checkpoint(sink.query)),
+                group=sink.group,
                 settings=tuple({"key": s.key, "value": s.value, "origin": s.origin} for s in settings),
                 plan=scrub(physical_plan(prepared.session.spark, prepared.frames[sink.name])),
                 outline=Outline.of(outcome.facts[sink.name], rates),

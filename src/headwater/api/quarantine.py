@@ -196,7 +196,7 @@ def _unfit(directory: RunRecords, sink: SinkSpec, name: str, below: set[str]) ->
     if isinstance(sink.trigger, Continuous | RealTime):
         trigger = str(sink.trigger)
         yield REPLAY_TRIGGER_UNSUPPORTED.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
-    facts = directory.stored_facts(sink.name)
+    facts = directory.stored_facts(sink.query)
     # Spark decides only at the start of a query which of its reads share one source.
     for stream in facts.repeated_streams if facts else ():
         if stream in below:

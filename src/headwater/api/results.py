@@ -26,12 +26,15 @@ class SinkChecked:
     """Its delivery guarantee, as far as it is known offline."""
     has_lock: bool = True
     """Whether Headwater locks its checkpoint; it does not lock those of a script."""
+    group: str | None = None
+    """The group whose query it shares."""
 
     def to_json(self) -> dict[str, Any]:
         known = self.without_spark.to_json() if self.without_spark else None
         outline = self.outline.to_json() if self.outline else {"bounds": None, "guarantee": known}
         return {
             "name": self.name,
+            "group": self.group,
             "bounds": outline["bounds"],
             "guarantee": outline["guarantee"],
             "after_suspension": self.after_suspension,
@@ -121,6 +124,8 @@ class SinkExplained:
     plan: str
     outline: Outline
     """Its operators, state and delivery guarantee."""
+    group: str | None = None
+    """The group whose query it shares."""
 
     def to_json(self) -> dict[str, Any]:
         own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "outline"}

@@ -78,7 +78,7 @@ def _refuse_clashes(specs: Sequence[PipelineSpec]) -> None:
     problems, names, directories = [], dict[str, PipelineSpec](), dict[Path, PipelineSpec]()
     for spec in specs:
         if spec.name in names:
-            other = names[spec.name].declared_in
+            other = f"the pipeline in {names[spec.name].declared_in}"
             problems.append(PIPELINE_NAME_CONFLICT.at(spec.position, name=spec.name, other=other))
         elif spec.run_dir in directories:
             other = directories[spec.run_dir].name

@@ -147,7 +147,7 @@ _BLOCK = 1 << 16
 """A compact file lists every file ever written, so it is read in blocks of about this size."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file that a file source has delivered: one line of `sources/<source>/<batch>`.
 

@@ -107,6 +107,21 @@ class LocalStore:
             os.replace(temporary, target)
         sync_folder(target.parent)
 
+    def append(self, name: str, size: int, data: bytes) -> bool:
+        """Write after the first `size` bytes of a file, and cut off what followed them.
+
+        If the file is shorter, return False and change nothing. A crash can leave a part of the data behind.
+        """
+        with (self.root / name).open("r+b") as out:
+            if out.seek(0, os.SEEK_END) < size:
+                return False
+            out.truncate(size)
+            out.seek(size)
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        return True
+
     def delete(self, name: str) -> None:
         target = self.root / name
         try:

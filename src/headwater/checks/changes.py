@@ -11,6 +11,7 @@ from headwater.connectors.connector import ForgetsBatches
 from headwater.errors import Entry
 from headwater.errors.catalogue.connectors import SINK_CONNECTOR_CHANGED, SINK_LOG_PATH_INVALID
 from headwater.plan import QueryFacts
+from headwater.spec import SinkSpec
 
 Places = tuple[str, ...]
 
@@ -72,7 +73,7 @@ def sink_connector_changed(situation: Situation) -> Iterator[Match]:
             says = "each start would delete the checkpoint"
         elif before and before.in_process:
             says = "it would skip the rows that were only in memory and are lost"
-        elif has_log and sink.name in situation.reached:
+        elif has_log and not sink.group and sink.name in situation.reached:
             says = "its log must start with the first batch of the checkpoint"
         if says and then.connector != now.connector:
             place = sink.at("connector")
@@ -263,6 +264,13 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[tuple[str, Places, Place
     return [each for each in both if each[1] != each[2]]
 
 
+def joins_group(situation: Situation, sink: SinkSpec) -> bool:
+    """Whether a sink is new in a group whose query has been started before."""
+    others = (each.name for each in situation.spec.query(sink.query).sinks)
+    joined = sink.group and sink.name in situation.reached and sink.name not in situation.stored
+    return bool(joined) and any(name in situation.stored for name in others)
+
+
 # Rules about the existing output of a sink compared with its checkpoint.
 
 
@@ -352,5 +360,5 @@ def query_metadata_missing(situation: Situation) -> Iterator[Match]:
     """Without the metadata of the last start, Headwater cannot detect whether the query changed."""
     for sink in situation.facts:
         reached = situation.reached.get(sink)
-        if reached and sink not in situation.stored:
+        if reached and sink not in situation.stored and not joins_group(situation, situation.sink(sink)):
             yield Match.at(situation.sink(sink).position, sink=sink, checkpoint=reached.checkpoint)

@@ -126,9 +126,10 @@ def source_not_replayable(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SOURCE-NOT-REPLAYABLE-SHARED",
-    "Source `{name}` ({connector}): several sinks ({sinks}) read it, but it delivers each row only once, so "
+    "Source `{name}` ({connector}): several queries ({sinks}) read it, but it delivers each row only once, so "
     "each sink would get different rows.",
-    "Use one sink, or store the rows with a `files` sink and read its directory in another pipeline.",
+    "Set the same `group: NAME` on these sinks, so that they share one query. Or use one sink, or store the rows "
+    "with a `files` sink and read its directory in another pipeline.",
     example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
@@ -138,13 +139,14 @@ def source_not_replayable(situation: Situation) -> Iterator[Match]:
     """,
 )
 def source_not_replayable_shared(situation: Situation) -> Iterator[Match]:
-    """Each sink reads its sources independently. If a source delivers each row only once, every sink gets
-    only a part of the rows."""
+    """Each query reads its sources independently: each sink without a group, and each group. If a source
+    delivers each row only once, every query gets only a part of the rows."""
     for source in unreplayable_sources(situation.spec):
         # A separate rule rejects tables that quarantine rows.
-        sinks = [sink.name for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
-        if len(sinks) > 1:
-            params = {"name": source.name, "connector": source.connector, "sinks": quoted(sinks)}
+        readers = (sink for sink in situation.graph.readers(source.name) if not sink.is_quarantine)
+        queries = list(dict.fromkeys(sink.query for sink in readers))
+        if len(queries) > 1:
+            params = {"name": source.name, "connector": source.connector, "sinks": quoted(queries)}
             yield Match(source.position, params)
 
 

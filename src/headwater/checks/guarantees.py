@@ -12,6 +12,7 @@ from headwater.connectors import Sink, all_connectors, source_side
 from headwater.connectors.connector import ForgetsBatches
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, Kind, Operator
+from headwater.plan.predicates import delivery_of
 from headwater.spec import Delivery, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Never
 
@@ -214,7 +215,12 @@ class Guarantee:
 def guarantee_of(facts: QueryFacts) -> Guarantee:
     """The guarantee of one sink, from the query that Spark will run."""
     sources = [_source(each) for each in facts.sources]
-    return Guarantee.of([*sources, *_query(facts), _sink(facts.connector, facts.delivery)])
+    return Guarantee.of([*sources, *_query(facts), _sink(facts.connector, facts.delivery, facts.group)])
+
+
+def weakest(sinks: Iterable[QueryFacts]) -> Level:
+    """The weakest guarantee of the sinks of a query."""
+    return Guarantee.of(reason for each in sinks for reason in guarantee_of(each).reasons).level
 
 
 def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guarantee:
@@ -235,11 +241,9 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
         "only Spark can determine what it computes",
         "a check without `--offline`",
     )
-    side = known_sink(sink.connector)
-    delivery = side.delivers(sink.options).name if side else ""
-    return Guarantee.of(
-        [*reasons, *(_paced(str(sink.trigger)) or [unknown]), _sink(sink.connector, delivery)]
-    )
+    delivery = delivery_of(sink).name if known_sink(sink.connector) else ""
+    of_sink = _sink(sink.connector, delivery, sink.group or "")
+    return Guarantee.of([*reasons, *(_paced(str(sink.trigger)) or [unknown]), of_sink])
 
 
 def is_kept(facts: QueryFacts) -> bool:
@@ -320,9 +324,9 @@ def _paced(trigger: str) -> list[GuaranteeReason]:
     return [GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
 
 
-def _sink(connector: str, delivery: str) -> GuaranteeReason:
+def _sink(connector: str, delivery: str, group: str) -> GuaranteeReason:
     side, level = known_sink(connector), Level.AT_LEAST_ONCE
-    has_log = isinstance(side, ForgetsBatches)
+    has_log = _has_log(connector)
     again = f"{connector} writes a retried batch again"
     match Delivery.__members__.get(delivery):
         case None:
@@ -333,6 +337,8 @@ def _sink(connector: str, delivery: str) -> GuaranteeReason:
             why = f"{connector} is idempotent: a retried batch changes nothing"
             if side and side.in_process:
                 why = f"{connector} lives only as long as the process, and each query starts it empty"
+            elif has_log and group:
+                why = f"{connector} replaces the directory of a retried batch of group `{group}`"
             elif has_log:
                 why = f"{connector} records each batch in its log: readers of the log see each row once"
         case Delivery.UNCONFIRMED:
@@ -361,7 +367,7 @@ def after_suspension(facts: QueryFacts) -> str:
     logs accept each batch once, so it is only this one.
     """
     side, twice = known_sink(facts.connector), "the batch in progress can be written twice"
-    has_log = isinstance(side, ForgetsBatches)
+    has_log = _has_log(facts.connector) and not facts.group
     if side and side.in_process:
         return "each process has its own rows"
     if side and side.fences:
@@ -382,6 +388,11 @@ def after_suspension(facts: QueryFacts) -> str:
             )
         case _:
             return f"{twice}, also after later batches"
+
+
+def _has_log(connector: str) -> bool:
+    """Whether a sink with its own query records its batches in a log for readers."""
+    return isinstance(known_sink(connector), ForgetsBatches)
 
 
 def known_sink(connector: str) -> Sink[Any] | None:

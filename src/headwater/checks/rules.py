@@ -166,6 +166,8 @@ class Situation:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     whole: bool = True
     """Whether the spec contains everything that was declared, and Spark accepts all of it."""
+    written_by: Mapping[str, str] = field(default_factory=dict)
+    """The checkpoint of the query that has written a sink, if that is not its query now: it was grouped, or not."""
 
     def sink(self, name: str) -> SinkSpec:
         """The sink with this name."""

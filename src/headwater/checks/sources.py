@@ -155,7 +155,7 @@ def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, l
         if sink_side(sink.connector).in_process:
             return False
         known = sink.name in situation.reached or sink.name in situation.stored
-        return known or RunDirectory(situation.spec.run_dir).state(sink.name).has_started
+        return known or RunDirectory(situation.spec.run_dir).state(sink.query).has_started
 
     for source in (each for each in situation.spec.sources if not each.static):
         sinks = [sink for sink in situation.graph.readers(source.name) if not has_begun(sink)]

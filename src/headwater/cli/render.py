@@ -60,7 +60,7 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
     show_findings(result.of_sink(""), verbose=verbose)
     shown: dict[str, str] = {}
     for sink in _sinks_to_show(result):
-        typer.echo(f"sink {_bold(sink.name)}")
+        typer.echo(f"sink {_bold(sink.name)}{_of_group(sink.group)}")
         found = result.of_sink(sink.name)
         for finding in found:
             first = shown.setdefault(str(finding.problem) + finding.suppressed, sink.name)
@@ -120,7 +120,7 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
             typer.echo(line)
     for sink in result.sinks:
         head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
-        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}")
+        typer.echo(f"\nsink {_bold(sink.name)}{_of_group(sink.group)} ← {sink.reads}: {head}")
         for line in sink.outline.picture(of_pipeline=True):
             typer.echo(f"  {line}")
         typer.echo(f"  checkpoint {sink.checkpoint}")
@@ -158,6 +158,10 @@ def _head(finding: Finding) -> str:
     color = None if finding.suppressed else _COLORS[finding.severity]
     word = typer.style(finding.severity.value, fg=color, bold=True)
     return f"{place}{'suppressed ' if finding.suppressed else ''}{word} {finding.problem.code}"
+
+
+def _of_group(group: str | None) -> str:
+    return f" (group {group})" if group else ""
 
 
 def _bold(text: str) -> str:

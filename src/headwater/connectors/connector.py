@@ -11,7 +11,6 @@ more of PySpark than its session imports it in a separate module, when it is cal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -21,12 +20,9 @@ from headwater.checkpoint import Read
 from headwater.connectors.contract import (
     OWN,
     Context,
-    Held,
     QueryCheckpoint,
     RowPlace,
     RunTask,
-    Scratch,
-    Snapshot,
     StaticRows,
     ValidatedRows,
 )
@@ -347,61 +343,35 @@ class ReadsBack(Protocol):
         """The rows that it has committed, as a batch with the columns `written`; none before the first batch."""
 
 
-@runtime_checkable
-class HasReadFunction(Protocol):
-    """A sink whose rows only the user's code can read back."""
-
-    def read_function(self, options: Any) -> FunctionRef | None:
-        """The function from a Spark session to the rows; None if there is none."""
+BatchWriter = Callable[["DataFrame", int], None]
+"""Writes a batch, given its ID."""
 
 
 @runtime_checkable
-class MakesScratch(Protocol):
-    """A sink that can write to a scratch copy of its target, for `headwater prove`."""
+class WritesBatches(Protocol):
+    """A sink that can be in a group: it also writes batches that Headwater has read and computed."""
 
-    def scratch(self, options: Any, scratch: Scratch) -> SinkOptions:
-        """Options that write the same rows there; NoScratch if that is not possible."""
+    def ungrouped_keys(self, options: Any) -> Mapping[str, str]:
+        """The given keys that it does not support in a group, each with the reason as a clause."""
 
-    def discard(self, options: Any, context: Context) -> None:
-        """Remove what was written with these options, outside of the directory; no effect if there is nothing."""
+    def delivers_batches(self, options: Any) -> Delivery:
+        """How it handles a retried batch in a group."""
 
-
-@runtime_checkable
-class ShowsContents(Protocol):
-    """A sink whose store has the rows and the number of the newest batch, both readable without Spark."""
-
-    ledgers: bool
-    """Whether `hold` works: the store has a lock that each commit takes."""
-    connections: bool
-    """Whether the commits use connections to a server."""
-
-    def newest_batch(self, options: Any, context: Context) -> int | None:
-        """The newest batch that is committed."""
-
-    def snapshot(self, options: Any, context: Context) -> Snapshot | None:
-        """Its rows and batch at one moment; None if they cannot be read now."""
-
-    def hold(self, options: Any, context: Context) -> AbstractContextManager[Held | None]:
-        """Let commits wait inside the block; None if there was no commit yet."""
+    def batch_writer(self, options: Any, context: Context) -> BatchWriter:
+        """Writes the batches of one start of a query. The rows are cached: several actions compute them once."""
 
 
 @runtime_checkable
-class FreezesInput(Protocol):
-    """A source that can read its current data again and again, for `headwater prove`."""
+class ReadsTable(Protocol):
+    """A sink whose rows its own driver can read, outside of Spark: for queries while it runs."""
 
-    def frozen(self, options: Any, directory: Path, batches: int) -> SourceOptions:
-        """Options that read all current data without an effect on other readers, if possible a copy in the directory.
+    def read_table(
+        self, spark: SparkSession, sink: SinkSpec, written: StructType, max_bytes: int
+    ) -> DataFrame | None:
+        """The rows of its table now, with the columns `written`; None if they have more bytes than that.
 
-        Without a limit per batch, they read it in about this number of batches.
+        Spark must receive only the values: a view of the run shows them, so the plan must not contain secrets.
         """
-
-
-@runtime_checkable
-class ReadsGivenFiles(Protocol):
-    """A source that can read given files, for `headwater prove --input`."""
-
-    def of_files(self, options: Any, paths: tuple[str, ...]) -> SourceOptions:
-        """The same options for other files."""
 
 
 @runtime_checkable

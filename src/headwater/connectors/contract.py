@@ -13,6 +13,7 @@ from headwater.checkpoint import Checkpoint, LocalStore, Read, committed
 from headwater.errors import HeadwaterError, Place, Problem
 from headwater.run_directory import SourceDirectory
 from headwater.spec import FunctionRef, Mode
+from headwater.spec.paths import plain_path
 from headwater.values import BadRows
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class BatchContext:
     """Which batch of which query a sink writes, and in which run."""
 
     query: str
-    """The name of the query, which is the name of its sink."""
+    """The name of the sink, which is also that of its query outside of a group."""
     query_id: str
     """Spark's ID of the query, the same after each restart."""
     batch_id: int
@@ -73,6 +74,8 @@ class Context:
     """The name of the pipeline."""
     mode: Mode | None = None
     """The output mode of a sink."""
+    group: str = ""
+    """The group of a sink; empty if the sink has its own query."""
     test: bool = False
     """A test of the pipeline: it needs no servers, so none is asked."""
 
@@ -141,17 +144,26 @@ class QueryCheckpoint:
     sources: tuple[str, ...] = ()
     """The names of its sources, in the same order."""
     sources_before: tuple[str, ...] = ()
-    """The names of its sources at the previous start."""
+    """The names of the sources in its checkpoint, which this start may change: those of the previous start, or of this
+    one if it creates the checkpoint. Empty if they are unknown, or if restarts discard the checkpoint."""
     most_partitions: int | None = None
     """The maximum number of partitions of the source that the query has cores for, if it needs a core for each;
     None if any number works."""
 
-    def files_read(self, source: str) -> frozenset[str]:
-        """The files of a source in committed batches, as far as known."""
-        if not self.sources_before or not self.checkpoint.is_dir():
+    def files_read(self, place: str) -> frozenset[str]:
+        """The files that every stream of a path has in a committed batch, as far as known.
+
+        A query can read a path several times, and each stream of it has its own progress.
+        """
+        before = self.sources_before
+        known = [number for number, name in enumerate(self.sources) if name in before]
+        streams = [number for number, each in enumerate(self.places) if plain_path(each) == place]
+        unchanged = [self.sources[number] for number in known] == list(before)
+        if not unchanged or not streams or not set(streams) <= set(known) or not self.checkpoint.is_dir():
             return frozenset()
-        read = committed(Checkpoint(LocalStore(self.checkpoint)), self.sources_before) or {}
-        return read.get(source, Read()).files
+        # Streams of one source are different ones here, so each has its position as its name.
+        read = committed(Checkpoint(LocalStore(self.checkpoint)), [str(number) for number in known]) or {}
+        return frozenset.intersection(*(read.get(str(each), Read()).files for each in streams))
 
 
 class StopQueries(HeadwaterError):

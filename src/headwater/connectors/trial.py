@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from pydantic import Field, field_validator
 
 from headwater.connectors.connector import (
     ALL_MODES,
+    BatchWriter,
     Connector,
     ConnectorCall,
     LongTasks,
@@ -217,6 +219,23 @@ class ConsoleWriter(Sink[ConsoleSink]):
         truncate = 20 if options.truncate else 0
         sys.stdout.write(shown(rows, options.num_rows, truncate) + "\n")
 
+    def ungrouped_keys(self, options: ConsoleSink) -> Mapping[str, str]:
+        return {"options": "Headwater prints the rows of a group itself"} if options.options else {}
+
+    def delivers_batches(self, options: ConsoleSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: ConsoleSink, context: Context) -> BatchWriter:
+        """Print each batch as Spark's console sink does."""
+        line = "-" * 43
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            sys.stdout.write(f"{line}\nSink: {context.name}, batch: {batch_id}\n{line}\n")
+            self.write_batch(rows, options, context)
+            sys.stdout.flush()
+
+        return write
+
 
 class MemorySink(SinkOptions):
     """An in-memory table with the name of the sink. Query it with `run.sql("SELECT …")`."""
@@ -268,6 +287,15 @@ class NoopWriter(Sink[NoopSink]):
     def write_batch(self, rows: DataFrame, options: NoopSink, context: Context) -> None:
         """Compute the rows and discard them."""
         rows.write.format("noop").mode("overwrite").options(**plain(options)).save()
+
+    def ungrouped_keys(self, options: NoopSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: NoopSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: NoopSink, context: Context) -> BatchWriter:
+        return lambda rows, batch_id: self.write_batch(rows, options, context)
 
 
 RATE = Connector(

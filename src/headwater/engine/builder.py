@@ -13,9 +13,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import TokenType
 
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
@@ -42,28 +39,17 @@ from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
 from headwater.plan.predicates import secret_problems, watermark_problem
 from headwater.plan.quarantine import accepts_replay, quarantines_rows
+from headwater.plan.sql import names_metadata
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spark.plans import extend_processor_paths
+from headwater.spark.sql_text import show_as
 from headwater.spec import Deduplication, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 Part = TypeVar("Part")
-
-
-def _names_metadata(table: TableSpec) -> bool:
-    """Whether the SQL of a table uses the name, not only in a string or a comment."""
-    sql = table.sql or ""
-    if "_metadata" not in sql.lower():
-        return False
-    try:
-        tokens = Spark().tokenize(sql)
-    except SqlglotError:
-        return True
-    named = (each.text.lower() for each in tokens if each.token_type in (TokenType.VAR, TokenType.IDENTIFIER))
-    return "_metadata" in named
 
 
 def columns_in(frame: DataFrame) -> dict[str, str]:
@@ -88,7 +74,7 @@ class Node:
     replayed: DataFrame | None = None
     """The quarantined rows that are replayed."""
     counts: Observation | None = None
-    """In a batch run: counts bad rows, or rows that fail expectations."""
+    """In a batch run or a group: counts bad rows, or rows that fail expectations."""
     problems: tuple[Problem, ...] = ()
     """Why it could not be built; what only reads it is not reported."""
 
@@ -114,6 +100,8 @@ class Builder:
     """In a test: the rows of a source instead of what its connector reads; None for the connector's."""
     test: bool = False
     """The tables are built for a test, without the servers of sources and sinks."""
+    observes: bool = False
+    """Rows are counted by observations that the caller reads, as in a batch run."""
     counts: Callable[[str], bool] = lambda source: True
     """Whether the rows of a source or table are counted in its queries; some triggers do not support that."""
     nodes: dict[str, Node] = field(default_factory=lambda: defaultdict(Node))
@@ -161,6 +149,14 @@ class Builder:
             raise PipelineError.of(problem for each in needed for problem in problems.get(each, ()))
         return frame
 
+    def build(self, name: str) -> DataFrame:
+        """Build a source or table whose inputs are built; PipelineError with its problems."""
+        self._build(name)
+        node = self.nodes[name]
+        if node.frame is None:
+            raise PipelineError.of(node.problems)
+        return node.frame
+
     def _build(self, name: str) -> None:
         sources = {source.name: source for source in self.spec.sources}
         tables = {table.name: table for table in self.spec.tables}
@@ -170,8 +166,23 @@ class Builder:
         except PipelineError as error:
             node.problems = error.problems
             return
-        built.createOrReplaceTempView(name)
-        node.frame = built
+        self.show(name, built)
+
+    def show(self, name: str, rows: DataFrame) -> None:
+        """Let what reads a source or table read these rows."""
+        if rows.sparkSession is self.spark:
+            rows.createOrReplaceTempView(name)
+        else:
+            show_as(self.spark, name, rows)
+        self.nodes[name].frame = rows
+
+    def of_batch(self, common: str, rows: DataFrame) -> Builder:
+        """Builds the tables that read a table from the rows of one of its batches, with the same static tables."""
+        static = {name: node for name, node in self.nodes.items() if not self.graph.streaming(name)}
+        nodes = defaultdict(Node, static)
+        made = replace(self, spark=rows.sparkSession, observes=True, nodes=nodes)
+        made.show(common, rows)
+        return made
 
     def load(self, ref: FunctionRef) -> Callable[..., Any]:
         """The user's function."""
@@ -195,12 +206,13 @@ class Builder:
             starts=self.starts,
             ends_when_idle=self.ends_when_idle,
             resumes=isinstance(declared, SourceSpec) and self._resumes(declared),
-            metadata=any(_names_metadata(table) for table in self.spec.tables),
-            checkpoint=self._directory.checkpoint(declared.name) if isinstance(declared, SinkSpec) else None,
+            metadata=any(names_metadata(table) for table in self.spec.tables),
+            checkpoint=self._directory.checkpoint(declared.query) if isinstance(declared, SinkSpec) else None,
             epoch=self.epoch,
             pipeline=self.spec.name,
             test=self.test,
             mode=declared.mode if isinstance(declared, SinkSpec) else None,
+            group=(declared.group or "") if isinstance(declared, SinkSpec) else "",
         )
 
     def _keep(self, declared: SourceSpec | SinkSpec, file: Path, text: str) -> None:
@@ -218,7 +230,7 @@ class Builder:
             return False
         readers = self.graph.readers(source.name)
         states = [
-            self._directory.state(sink.name, in_process=sink_side(sink.connector).in_process)
+            self._directory.state(sink.query, in_process=sink_side(sink.connector).in_process)
             for sink in readers
         ]
         return bool(states) and all(state.resumes for state in states)
@@ -287,7 +299,7 @@ class Builder:
 
     def _counted(self, name: str, prefix: str) -> str | Observation | None:
         """Counts the rows of a source or table, if its triggers support that."""
-        if self.batch:
+        if self.batch or self.observes:
             self.nodes[name].counts = Observation(f"{prefix}{name}")
             return self.nodes[name].counts
         return f"{prefix}{name}" if self.counts(name) else None
@@ -355,7 +367,7 @@ class Builder:
 
     def _sql(self, table: TableSpec) -> DataFrame:
         # A view hides `_metadata`, so the tables that use it see sources with that column.
-        seen = self.parts(lambda node: node.with_metadata) if _names_metadata(table) else {}
+        seen = self.parts(lambda node: node.with_metadata) if names_metadata(table) else {}
         try:
             for name, frame in seen.items():
                 frame.createOrReplaceTempView(name)

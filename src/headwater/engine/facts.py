@@ -16,12 +16,14 @@ from headwater.engine.prepare import Prepared, canonical, trigger_refusal_of
 from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
+from headwater.plan.groups import group_table
+from headwater.plan.predicates import delivery_of
 from headwater.plan.quarantine import quarantine_fingerprints, replay_stream
 from headwater.plan.reader import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
 from headwater.spark.plans import PlanReader
-from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
+from headwater.spec import Mode, PipelineSpec, QuerySpec, SinkSpec, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secrets import MASK, masked
 
@@ -41,7 +43,8 @@ class SinkContents:
 def contents_of(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> SinkContents:
     """Ask the sink's connector. Unreadable output is reported: it affects readers, but not this query."""
     side = sink_side(sink.connector)
-    if not isinstance(side, KnowsContents):
+    # In a group, a sink has no log: the connector itself compares its target with the query.
+    if sink.group or not isinstance(side, KnowsContents):
         return SinkContents()
     batch, outside = None, ""
     try:
@@ -94,12 +97,13 @@ def facts_of(
         output_schema=columns_in(frame),
         places=_places(side.places(sink.options)),
         fixed_options={key: masked(key, _shown(getattr(sink.options, key))) for key in side.fixed_keys},
-        delivery=side.delivers(sink.options).name,
+        group=sink.group or "",
+        delivery=delivery_of(sink).name,
         modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
         trigger=str(sink.trigger),
         cores=prepared.session.cores,
         **of_steps(steps),
-        inputs=PlanReader.of(frame).inputs(_streams(prepared, spec)).sources,
+        inputs=PlanReader.of(prepared.frames.get(sink.query, frame)).inputs(_streams(prepared, spec)).sources,
         verdicts=quarantine_fingerprints(spec, prepared.graph, canonical(spec, sink.reads)),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,
@@ -110,6 +114,16 @@ def facts_of(
         passed_over={setting.key: setting.passed_over for setting in settings if setting.passed_over},
         spark_version=prepared.session.spark.version,
     )
+
+
+def group_facts(
+    prepared: Prepared, spec: PipelineSpec, query: QuerySpec, settings: tuple[Setting, ...]
+) -> QueryFacts:
+    """What Spark will do for the query of a group, which computes the common table of its sinks."""
+    read = {"reads": group_table(prepared.graph, query), "group": query.name}
+    sink = query.sink.model_copy(update=read)
+    facts = facts_of(prepared, spec, sink, settings)
+    return replace(facts, connector="", group=query.name, places=(), fixed_options={}, delivery="", modes=())
 
 
 def _steps(

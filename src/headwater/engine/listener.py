@@ -21,6 +21,7 @@ from pyspark.sql.functions import count, lit
 
 from headwater.engine.query import progress_event
 from headwater.events import Event, QueryIdle, QueryStarted
+from headwater.events.counts import BranchCounts
 from headwater.spark.callbacks import QueryListener, observed_row
 from headwater.spark.output_rows import OutputRows
 
@@ -51,9 +52,15 @@ class EventListener(QueryListener):
     when its queue is full, and another listener of the session may delay it.
     """
 
-    def __init__(self, receiver: EventReceiver, output_rows: OutputRows | None = None) -> None:
+    def __init__(
+        self,
+        receiver: EventReceiver,
+        output_rows: OutputRows | None = None,
+        branch_counts: BranchCounts | None = None,
+    ) -> None:
         self._receiver = receiver
         self._output_rows = output_rows
+        self._branch_counts = branch_counts
         self._names: dict[str, str] = {}
         self._newest: dict[str, str] = {}
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -124,7 +131,8 @@ class EventListener(QueryListener):
 
     def _progressed(self, event: Mapping[str, Any]) -> None:
         progress = event["progress"]
-        self._receiver.handle(progress_event(self._name(progress), progress, self._output_rows))
+        name, counts = self._name(progress), self._branch_counts
+        self._receiver.handle(progress_event(name, progress, self._output_rows, counts))
 
     def _idle(self, event: Mapping[str, Any]) -> None:
         self._receiver.handle(QueryIdle(query=self._name(event), started_at=event["timestamp"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headwater.checks import (
     Finding,
@@ -16,7 +16,7 @@ from headwater.checks import (
     together,
 )
 from headwater.checks.suppression import unexplained
-from headwater.engine.facts import facts_of
+from headwater.engine.facts import facts_of, group_facts
 from headwater.engine.plan_record import Owners
 from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.session import Setting
@@ -32,6 +32,9 @@ class CheckOutcome:
     findings: list[Finding]
     settings: Mapping[str, tuple[Setting, ...]]
     facts: Mapping[str, QueryFacts]
+    """Of each sink, by name."""
+    groups: Mapping[str, QueryFacts] = field(default_factory=dict)
+    """Of the query of each group."""
 
     def with_findings(self, *more: Iterable[Finding]) -> CheckOutcome:
         """The same, with additional findings."""
@@ -51,19 +54,28 @@ def check_outcome(
     spec: PipelineSpec,
     stored: Mapping[str, QueryFacts],
     reached: Callable[[], Mapping[str, Reached]],
+    written_by: Mapping[str, str] | None = None,
 ) -> CheckOutcome:
     """Run every rule that applies; an invalid part does not hide problems elsewhere."""
     frames = prepared.frames
     streams = [sink for sink in spec.sinks if sink.name in frames and frames[sink.name].isStreaming]
-    kept = kept_settings(stored, reached())
+    kept = kept_settings(_with_siblings(spec, stored), reached())
     settings = {sink.name: settings_of(prepared.session, spec, kept.get(sink.name)) for sink in streams}
     owners, known = Owners.of(prepared.builder.frames), dict[str, Steps]()
     facts = {
         sink.name: facts_of(prepared, spec, sink, settings[sink.name], owners, known) for sink in streams
     }
+    groups = {
+        query.name: group_facts(prepared, spec, query, settings[query.sinks[0].name])
+        for query in spec.queries
+        if query.is_group and query.name in frames and query.sinks[0].name in settings
+    }
     # A check may run while the pipeline runs. A batch is planned before its sink receives it: the progress of
     # the checkpoint is read after the contents of the sink, so that the sink never appears to be ahead.
-    situation = Situation(spec, prepared.graph, facts, stored, reached(), whole=not prepared.problems)
+    whole = not prepared.problems
+    situation = Situation(
+        spec, prepared.graph, facts, stored, reached(), whole=whole, written_by=written_by or {}
+    )
     by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
     findings = [*by_spark, *examine(situation)]
     findings += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), findings)]
@@ -71,4 +83,15 @@ def check_outcome(
     never = refused_quarantines(findings)
     findings = [each for each in findings if each.sink not in never]
     found = suppressed(findings, spec, complete=situation.sound)
-    return CheckOutcome(together(found), settings, facts)
+    return CheckOutcome(together(found), settings, facts, groups)
+
+
+def _with_siblings(spec: PipelineSpec, stored: Mapping[str, QueryFacts]) -> dict[str, QueryFacts]:
+    """The stored facts; for a sink that is new in its group, those of another sink of the same query."""
+    found = dict(stored)
+    for query in spec.queries:
+        known = next((stored[sink.name] for sink in query.sinks if sink.name in stored), None)
+        for sink in query.sinks:
+            if known:
+                found.setdefault(sink.name, known)
+    return found

@@ -27,6 +27,7 @@ from headwater.errors.catalogue.running import (
     SOURCE_NOT_REPLAYABLE_TWICE,
 )
 from headwater.plan import Graph, Refusal
+from headwater.plan.groups import group_table
 from headwater.plan.predicates import mode_problem, unreplayable_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spark.java import find_java
@@ -151,7 +152,7 @@ class Prepared:
     builder: Builder
     graph: Graph
     frames: Mapping[str, DataFrame]
-    """The DataFrame of each sink's table, by sink name."""
+    """The DataFrame of each sink's table, by sink name, and that of each group, by the group's name."""
     problems: tuple[tuple[str, Problem], ...]
     """Problems with the name of the sink that they stop; an empty name for the whole pipeline."""
     refusals: Mapping[str, Refusal | None] = field(default_factory=dict)
@@ -201,11 +202,20 @@ def prepare(
         for problem in found:
             # One invalid table stops several sinks; it is reported once.
             problems.setdefault(str(problem), (sink.name, problem))
+    frames |= _group_frames(builder)
     for name, problem in late_problems(spec, () if batch else session.late_jars).items():
         problems.setdefault(str(problem), (name, problem))
     if batch:
         problems |= {str(problem): ("", problem) for problem in batch_problems(builder)}
     return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
+
+
+def _group_frames(builder: Builder) -> dict[str, DataFrame]:
+    """What the query of each group computes; a rule reports a group without a common table."""
+    groups = (query for query in builder.spec.queries if query.is_group)
+    tables = {query.name: group_table(builder.graph, query) for query in groups}
+    frames = builder.frames
+    return {name: frames[table] for name, table in tables.items() if table in frames}
 
 
 def assemble(session: PipelineSession, spec: PipelineSpec, **how: Any) -> tuple[Builder, list[Problem]]:

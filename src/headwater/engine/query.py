@@ -28,6 +28,7 @@ from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import REAL_TIME_NOT_AVAILABLE
 from headwater.events import QueryProgress
+from headwater.events.counts import BranchCounts
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkStopped
 from headwater.spark.evaluate_once import evaluated_once
@@ -101,6 +102,9 @@ class RunningQuery:
     """What it reads, if known."""
     trigger: Trigger = field(default_factory=Unpaced)
     output_rows: OutputRows | None = None
+    branch_counts: BranchCounts | None = None
+    writing: Callable[[], str] = lambda: ""
+    """The sink of a group that is being written, or that has failed; empty if none is."""
 
     @property
     def has_batches(self) -> bool:
@@ -180,7 +184,9 @@ class RunningQuery:
                 if _was_executed(each):
                     # Only the metrics of the newest batch may still be on their way.
                     progress, wait = json.loads(each.json()), not found
-                    found.append(progress_event(self.name, progress, self.output_rows, wait=wait))
+                    found.append(
+                        progress_event(self.name, progress, self.output_rows, self.branch_counts, wait=wait)
+                    )
         return tuple(reversed(found))
 
     def waiting(self) -> tuple[UnreadFiles, ...]:
@@ -255,9 +261,15 @@ class RunningQuery:
 
 
 def progress_event(
-    name: str, progress: Mapping[str, Any], output_rows: OutputRows | None = None, *, wait: bool = True
+    name: str,
+    progress: Mapping[str, Any],
+    output_rows: OutputRows | None = None,
+    branch_counts: BranchCounts | None = None,
+    *,
+    wait: bool = True,
 ) -> QueryProgress:
     """A batch of a query, from Spark's progress report; `wait` for the metrics of its operators."""
+    progress = branch_counts.added_to(progress) if branch_counts else progress
     return QueryProgress(query=name, rows_out=_rows_out(progress, output_rows, wait), progress=progress)
 
 
@@ -286,8 +298,9 @@ def start_query(
     checkpoint: Path,
     settings: tuple[Setting, ...],
     trigger: Trigger,
+    write: Callable[[DataFrame, int], None] | None = None,
 ) -> RunningQuery:
-    """Start the query of one sink in a separate fair pool."""
+    """Start the query of one sink in a separate fair pool; `write` writes the batches of a group."""
     pool = f"{builder.spec.name}.{sink.name}"
     try:
         session.apply(settings)
@@ -295,24 +308,26 @@ def start_query(
             session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         side, context = sink_side(sink.connector), builder.context(sink)
-        rows = side.outgoing(frame, sink.options, context)
+        rows = frame if write else side.outgoing(frame, sink.options, context)
         # A continuous query supports no generator, so it parses messages again for a filter.
         if not isinstance(trigger, Continuous):
             rows = _evaluated_once(rows, sink.name)
         # A continuous query cannot count its rows.
-        if not isinstance(trigger, Continuous) and not _are_counted(session, side, sink, rows):
+        if write or not (isinstance(trigger, Continuous) or _are_counted(session, side, sink, rows)):
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
-        rerun_unfinished(session.spark, sink, checkpoint, settings)
+        if write is None:
+            rerun_unfinished(session.spark, sink, checkpoint, settings)
         # Nothing slow may happen between the start and the listener's first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):
-            written = side.write_stream(writer, sink.options, context)
+            written = (
+                writer.foreachBatch(write) if write else side.write_stream(writer, sink.options, context)
+            )
             handle = written.start()
-        return RunningQuery(
-            sink.name, handle, session.spark, str(handle.id), inputs, trigger, session.output_rows
-        )
+        counts = (session.output_rows, session.branch_counts)
+        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs, trigger, *counts)
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:

@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
@@ -23,6 +23,7 @@ from headwater.engine.spark_metrics import METRICS_ENABLED, late_metrics
 from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.running import JARS_ADDED_TOO_LATE, SETTING_TOO_LATE
 from headwater.events import Emit
+from headwater.events.counts import BranchCounts
 from headwater.spark.jvm import Jvm, start_context
 from headwater.spark.local_files import install_file_filter
 from headwater.spark.output_rows import OutputRows, output_rows
@@ -187,6 +188,8 @@ class PipelineSession:
     """The jars of connectors that were added after the start of the JVM."""
     output_rows: OutputRows | None = None
     """The numbers of rows that the queries of this session write, where Spark's sinks do not report them."""
+    branch_counts: BranchCounts = field(default_factory=BranchCounts)
+    """What the queries of sink groups count outside of Spark's report."""
 
     def apply(self, settings: tuple[Setting, ...]) -> None:
         """Set what a query needs; Spark copies it when the query starts."""

@@ -353,8 +353,8 @@ def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, Que
     stateful = [sink for sink in spec.sinks if sink.name in facts and facts[sink.name].stateful]
     states = [
         LocalPath(
-            str(directory.checkpoint(sink.name)),
-            f"Query `{sink.name}` stores its state in",
+            str(directory.checkpoint(sink.query)),
+            f"Query `{sink.query}` stores its state in",
             "`run_dir`",
             spec.at("run_dir"),
             writes=True,

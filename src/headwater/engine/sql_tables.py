@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -14,7 +15,7 @@ from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side
-from headwater.connectors.connector import ReadsBack
+from headwater.connectors.connector import ReadsBack, ReadsTable
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.sql_values import SqlResult, first_rows
 from headwater.errors import HeadwaterError, UsageError
@@ -25,6 +26,7 @@ from headwater.errors.catalogue.connectors import (
     SQL_FUNCTION_FORBIDDEN,
     SQL_NOT_READ_ONLY,
     SQL_RESULT_TOO_LARGE,
+    SQL_TABLE_TOO_LARGE,
     SQL_TABLE_UNREADABLE,
     SQL_TIMEOUT,
 )
@@ -49,6 +51,7 @@ __all__ = ["DataFrame", "SqlResult", "SqlTables"]
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0
 MAX_BYTES = 16 << 20
+_SIZE = f"{MAX_BYTES >> 20} MB"
 POOL = "headwater sql"
 _WAITING = 4
 """How many queries can wait while one runs."""
@@ -56,6 +59,10 @@ _SHARE = 4
 """A stage of a query has one task for this number of cores, so most cores stay with the pipeline."""
 # Dates that Python does not have; a JVM that has exited.
 _OTHER_ERRORS = (ValueError, OverflowError, OSError)
+_LOG = logging.getLogger("headwater")
+
+
+_GROUPED = "SELECT id % 2 AS k, count(*) AS n FROM range(4) WHERE id > 0 GROUP BY id % 2 ORDER BY n"
 
 
 @dataclass
@@ -63,7 +70,8 @@ class SqlTables:
     """The tables of one run: each has the name of its sink, and the rows that the sink has written.
 
     They are the tables of in-process sinks, which are views in the session of the pipeline, and of sinks that
-    can be read back. Queries run in copies of that session, so they cannot change it.
+    can be read back. Tables in databases are read on the driver, and only if they are small. Queries run in
+    copies of that session, so they cannot change it.
     """
 
     spark: SparkSession
@@ -73,6 +81,25 @@ class SqlTables:
     _analysis: threading.Lock = field(default_factory=threading.Lock)
     _slots: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(1 + _WAITING))
     _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self) -> None:
+        """Do in the background what makes the first query slow: its session, and what the JVM loads and compiles."""
+        InheritableThread(target=self._prepare, name="headwater sql", daemon=True).start()
+
+    def _prepare(self) -> None:
+        # One row of one table of each kind; a table in a database is read as a whole.
+        kinds = {sink.connector: sink for sink in self._readable.values() if not _reads_all(sink)}
+        tables = [
+            f"SELECT count(*) FROM (SELECT * FROM {quoted_name(each.name)} LIMIT 1)"
+            for each in kinds.values()
+        ]
+        try:
+            for query in (*tables, _GROUPED):
+                # A query that comes meanwhile is next.
+                with self._turn:
+                    self._answer(query, 1, _new_group())
+        except Exception:  # noqa: BLE001 - the run may have ended; the first query reports what is wrong
+            _LOG.debug("could not prepare for queries", exc_info=True)
 
     def query(self, sql: str) -> DataFrame:
         """The rows of a query; UsageError if Spark rejects it or it reads a stream.
@@ -102,7 +129,7 @@ class SqlTables:
             self._slots.release()
             raise UsageError(SQL_TIMEOUT.at(None, seconds=f"{seconds:g}"))
         answer = Future[SqlResult]()
-        group = f"headwater sql {uuid.uuid4().hex}"
+        group = _new_group()
 
         def work() -> None:
             try:
@@ -132,7 +159,7 @@ class SqlTables:
         except (*SPARK_ERRORS, *_OTHER_ERRORS) as error:
             raise self._failed(error) from error
         if found is None:
-            raise UsageError(SQL_RESULT_TOO_LARGE.at(None, size=f"{MAX_BYTES >> 20} MB"))
+            raise UsageError(SQL_RESULT_TOO_LARGE.at(None, size=_SIZE))
         return found
 
     def _analyzed(self, sql: str) -> DataFrame:
@@ -165,6 +192,11 @@ class SqlTables:
         side = sink_side(sink.connector)
         if isinstance(side, ReadsBack):
             return side.read_back(session, sink.options, self.frames[sink.name].schema)
+        if isinstance(side, ReadsTable):
+            rows = side.read_table(session, sink, self.frames[sink.name].schema, MAX_BYTES)
+            if rows is None:
+                raise UsageError(SQL_TABLE_TOO_LARGE.at(None, name=sink.name, size=_SIZE))
+            return rows
         return self.spark.table(quoted_name(sink.name))
 
     @cached_property
@@ -180,7 +212,9 @@ class SqlTables:
         """The sinks that can be queried, by their names in lower case."""
         sides = ((sink, sink_side(sink.connector)) for sink in self.spec.sinks)
         return {
-            sink.name.lower(): sink for sink, side in sides if side.in_process or isinstance(side, ReadsBack)
+            sink.name.lower(): sink
+            for sink, side in sides
+            if side.in_process or isinstance(side, ReadsBack | ReadsTable)
         }
 
     @property
@@ -217,3 +251,13 @@ class SqlTables:
         if rows.isStreaming:
             raise UsageError(RUN_SQL_STREAM_UNSUPPORTED.at(None, tables=self._names))
         return rows
+
+
+def _reads_all(sink: SinkSpec) -> bool:
+    """Whether each query reads the whole table of a sink."""
+    return isinstance(sink_side(sink.connector), ReadsTable)
+
+
+def _new_group() -> str:
+    """The name of the jobs of one query."""
+    return f"headwater sql {uuid.uuid4().hex}"

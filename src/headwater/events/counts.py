@@ -112,3 +112,27 @@ def table_counts(progress: Mapping[str, Any]) -> dict[str, TableCounts]:
         for name, counts in observed.items()
         if name.startswith(TABLE_COUNTS)
     }
+
+
+# What the queries of sink groups count outside of Spark's report.
+
+_KEPT_BATCHES = 200
+
+
+class BranchCounts:
+    """What the branches of groups have counted, by query and batch, until Spark reports the batch."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int], Mapping[str, Mapping[str, int]]] = {}
+
+    def put(self, query_id: str, batch: int, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Store the counts of a batch, under the names of Spark's metrics."""
+        self._counts[query_id, batch] = counts
+        self._counts.pop((query_id, batch - _KEPT_BATCHES), None)
+
+    def added_to(self, progress: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Spark's report of a batch with these counts."""
+        counts = self._counts.get((progress["id"], progress["batchId"]))
+        if not counts:
+            return progress
+        return {**progress, "observedMetrics": {**(progress.get("observedMetrics") or {}), **counts}}

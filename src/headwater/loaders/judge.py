@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from headwater.connectors import Sink, Source, all_connectors
-from headwater.connectors.connector import HasReadFunction
+from headwater.connectors.proving import HasReadFunction
 from headwater.connectors.registry import EXAMPLES
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import CONNECTOR_NOT_FOUND
@@ -175,6 +175,9 @@ class _Judge:
     def _sink(self, name: str, written: Any, route: Route) -> SinkSpec | None:
         part, keys, options = self._connected(SinkKeys, "sink", written, route, f"the sink `{name}`")
         if part is None or keys is None or not isinstance(options, SinkOptions):
+            return None
+        if keys.group is not None and (not re.fullmatch(NAME, keys.group) or keys.group.lower() in RESERVED):
+            self._bad_name(keys.group, part.of_value("group"), f"the group of sink `{name}`")
             return None
         reads, found = part.of_value("reads"), self._where(part)
         return SinkSpec(**keys.content(), name=name, options=options, reads_position=reads, **found)

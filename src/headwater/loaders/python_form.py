@@ -132,14 +132,15 @@ class Declarations:
         trigger: str | None = None,
         restart: str | Mapping[str, Any] | None = None,
         on_failure: str | None = None,
+        group: str | None = None,
         suppress: Mapping[str, str] | None = None,
     ) -> None:
         """Declare a sink.
 
         `reads` is the source or table to write, `mode` the output mode (default: `append`), `trigger` when
         each batch starts. `restart` is when the query is restarted after a failure (`never`, or an object), and
-        `on_failure` what happens to the other queries (`continue` or `stop`). `suppress` maps codes of findings
-        to the reasons for suppressing them.
+        `on_failure` what happens to the other queries (`continue` or `stop`). Sinks with the same `group` share
+        one query. `suppress` maps codes of findings to the reasons for suppressing them.
         """
         keys = {
             "reads": reads,
@@ -147,6 +148,7 @@ class Declarations:
             "trigger": trigger,
             "restart": restart,
             "on_failure": on_failure,
+            "group": group,
             "suppress": dict(suppress) if suppress else None,
         }
         self._declare("sinks", name, _connected(connector, keys))

@@ -24,6 +24,7 @@ from headwater.errors.catalogue.pipelines import (
     STATIC_UNSUPPORTED,
 )
 from headwater.errors.catalogue.running import BAD_ROWS_UNSUPPORTED, QUARANTINE_STATIC_SOURCE
+from headwater.loaders.groups import group_problems
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, overlap, spelt_once
@@ -71,6 +72,7 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _sources(spec, declaration)
     yield from _places(spec)
     yield from _loops(spec)
+    yield from group_problems(spec)
     for key in spec.spark:
         if problem := setting_problem(key, declaration.places.of_key(("spark", key))):
             yield problem

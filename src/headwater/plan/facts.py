@@ -72,6 +72,8 @@ class QueryFacts:
     """The locations that the sink writes to; never contains secrets."""
     fixed_options: Mapping[str, str] = field(default_factory=dict)
     """The declared options of the sink that cannot change for a checkpoint; a secret is `***`."""
+    group: str = ""
+    """The group of the sink, whose query it shares; empty if it has its own."""
     delivery: str = ""
     """What the sink does with a retried batch: the name of a `Delivery`; empty if unknown."""
     modes: tuple[str, ...] = ()

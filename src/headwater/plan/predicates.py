@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from headwater.connectors import Connector, all_connectors, sink_side, source_side
+from headwater.connectors.connector import WritesBatches
 from headwater.connectors.registry import source_columns
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN_NOT_FOUND, EXPECTATION_SYNTAX
@@ -49,6 +50,14 @@ def mode_problem(sink: SinkSpec) -> Problem | None:
         connector=sink.connector,
         hint=_mode_hint([mode.value for mode in Mode if mode.value in modes]),
     )
+
+
+def delivery_of(sink: SinkSpec) -> Delivery:
+    """How a sink handles a retried batch, in its own query or in its group."""
+    side = sink_side(sink.connector)
+    if sink.group is not None and isinstance(side, WritesBatches):
+        return side.delivers_batches(sink.options)
+    return side.delivers(sink.options)
 
 
 def missing_secrets(

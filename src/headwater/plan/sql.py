@@ -11,9 +11,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.tokenizer_core import TokenType
 
 from headwater.plan.graph import NotAQuery, parsed_query
 from headwater.plan.sql_syntax import Fault, place_in
+from headwater.spec import TableSpec
 
 # sqlglot takes these for names where no parentheses follow, and Spark for functions.
 _FUNCTIONS = frozenset(
@@ -23,6 +25,19 @@ _FUNCTIONS = frozenset(
         "user",
     }
 )  # fmt: skip
+
+
+def names_metadata(table: TableSpec) -> bool:
+    """Whether the SQL of a table uses the name `_metadata`, not only in a string or a comment."""
+    sql = table.sql or ""
+    if "_metadata" not in sql.lower():
+        return False
+    try:
+        tokens = Spark().tokenize(sql)
+    except SqlglotError:
+        return True
+    named = (each.text.lower() for each in tokens if each.token_type in (TokenType.VAR, TokenType.IDENTIFIER))
+    return "_metadata" in named
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from headwater.connectors import sink_side
-from headwater.connectors.connector import (
-    HasReadFunction,
-    KnowsContents,
-    MakesScratch,
-    ReadsBack,
-    ShowsContents,
-)
+from headwater.connectors.connector import KnowsContents, ReadsBack
 from headwater.connectors.contract import Held
+from headwater.connectors.proving import HasReadFunction, MakesScratch, ShowsContents
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.prepare import Prepared
 from headwater.errors import HeadwaterError, QueryFailedError

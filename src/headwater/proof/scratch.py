@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from headwater.connectors import sink_side, source_side
-from headwater.connectors.connector import (
+from headwater.connectors.connector import ReadsBack
+from headwater.connectors.contract import NoScratch, Scratch
+from headwater.connectors.proving import (
     FreezesInput,
     HasReadFunction,
     MakesScratch,
-    ReadsBack,
     ReadsGivenFiles,
     ShowsContents,
 )
-from headwater.connectors.contract import NoScratch, Scratch
 from headwater.errors import PipelineError, Problem, UsageError
 from headwater.errors.catalogue.proving import (
     PROVE_INPUT_UNBOUNDED,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.engine.launch import Launch, launch_spark
-from headwater.errors import SetupError
+from headwater.errors import PipelineError, SetupError
 from headwater.errors.catalogue.environment import JVM_START_FAILED
+from headwater.errors.catalogue.pipelines import PIPELINE_NAME_CONFLICT
 from headwater.events import Emit
 from headwater.run_directory import RunDirectory
 from headwater.runtime.scope import RunOptions
@@ -61,8 +62,12 @@ class Application:
     def open(
         self, spec: PipelineSpec, options: RunOptions, emit: Emit, stdout: Callable[[str], None]
     ) -> PipelineSession:
-        """The session of a pipeline; the first one starts the process."""
+        """The session of a pipeline; the first one starts the process.
+
+        PipelineError if a pipeline with the same name runs: both would have the same scheduler pools and metrics.
+        """
         with self._turn:
+            self._refuse_name_of_another(spec)
             launched = launch_spark(
                 spec,
                 master=options.master,
@@ -87,6 +92,14 @@ class Application:
         with self._records:
             others = {each.run_dir: each for each in self._expected} | self._running
         return [each for directory, each in others.items() if directory != spec.run_dir]
+
+    def _refuse_name_of_another(self, spec: PipelineSpec) -> None:
+        with self._records:
+            others = [each for each in self._running.values() if each.run_dir != spec.run_dir]
+        for other in others:
+            if other.name == spec.name:
+                what = f"the pipeline that runs in this process with the run directory {other.run_dir}"
+                raise PipelineError(PIPELINE_NAME_CONFLICT.at(spec.position, name=spec.name, other=what))
 
     def ended(self, spec: PipelineSpec) -> None:
         """The run of a pipeline has ended; it still holds its locks, so no other run has its directory yet."""

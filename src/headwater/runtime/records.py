@@ -61,11 +61,11 @@ class RunRecords(RunDirectory):
         Sinks may have been renamed while an older run is still active. Without the last lock, a new start
         would collide with it in files that belong to no sink.
         """
-        return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.checkpoints]
+        return [*(self.checkpoint(query.name) for query in spec.queries), self.checkpoints]
 
-    def stored_facts(self, sink: str) -> QueryFacts | None:
-        """The metadata of a query at its last start, if it ever started."""
-        file = self.facts(sink)
+    def stored_facts(self, sink: str, group: str | None = None) -> QueryFacts | None:
+        """The metadata of a query at its last start, if it ever started; or of a sink of a group."""
+        file = self.facts(sink, group)
         try:
             return QueryFacts.from_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -79,12 +79,12 @@ class RunRecords(RunDirectory):
         """The metadata of each query at its last start, if its checkpoint has started."""
         found: dict[str, QueryFacts] = {}
         for sink in spec.sinks:
-            facts = self.stored_facts(sink.name)
+            facts = self.stored_facts(sink.name, sink.group)
             if facts is None:
                 continue
             # A sink that is now in-process is still bound by its previous connector.
             reset = facts.connector == sink.connector and sink_side(sink.connector).in_process
-            if self.state(sink.name, in_process=reset).has_started:
+            if self.state(sink.query, in_process=reset).has_started:
                 found[sink.name] = facts
         return found
 
@@ -92,21 +92,33 @@ class RunRecords(RunDirectory):
         """The progress of each query that does not start from scratch at each start."""
         found: dict[str, Reached] = {}
         for sink in spec.sinks:
-            folder = self.checkpoint(sink.name)
+            folder = self.checkpoint(sink.query)
             if not self.state_of(sink).has_started:
                 continue
             checkpoint = Checkpoint(LocalStore(folder))
             newest = checkpoint.last_offset
             if newest:
                 offsets = tuple(newest.sources.values())
-                settings, read = checkpoint.settings, partial(self.committed, sink.name)
+                settings, read = checkpoint.settings, partial(self.committed, sink.query)
                 any_commit = checkpoint.last_commit is not None
                 found[sink.name] = Reached(str(folder), offsets, newest.batch_id, settings, any_commit, read)
         return found
 
     def state_of(self, sink: SinkSpec) -> CheckpointState:
         """What the next start of a sink finds in its checkpoint."""
-        return self.state(sink.name, in_process=sink_side(sink.connector).in_process)
+        return self.state(sink.query, in_process=sink_side(sink.connector).in_process)
+
+    def written_by(self, spec: PipelineSpec) -> dict[str, str]:
+        """The checkpoint of the query that has written a sink, if that is not its query now."""
+        found: dict[str, str] = {}
+        for sink in (each for each in spec.sinks if not sink_side(each.connector).in_process):
+            others = [group for group in self.groups_of(sink.name) if group != sink.group]
+            if sink.group and not self.facts(sink.name, sink.group).exists():
+                others.append(sink.name)
+            started = (each for each in others if self.state(each).has_started)
+            if other := next(started, None):
+                found[sink.name] = str(self.checkpoint(other))
+        return found
 
     def last_batch(self, sink: str) -> int:
         """The batch before the first one of the next start, which retries an uncommitted batch."""
@@ -130,8 +142,15 @@ class RunRecords(RunDirectory):
             return None
         return up_to(Checkpoint(LocalStore(checkpoint)), facts.inputs)
 
-    def store_facts(self, facts: QueryFacts) -> None:
+    def store_facts(self, facts: QueryFacts, sinks: Iterable[QueryFacts] = ()) -> None:
+        """Store the metadata of a query that is about to start, and of the sinks of a group."""
         self.write(self.facts(facts.sink), facts.to_json())
+        files = {self.facts(each.sink, facts.sink): each for each in sinks}
+        for file, each in files.items():
+            self.write(file, each.to_json())
+        for file in self.group_facts(facts.sink):
+            if file not in files:
+                file.unlink()
 
     def store_findings(self, run_id: str, epoch: int, findings: Iterable[Finding]) -> None:
         """Store the findings of the check before a start; they replace those of the previous start."""
@@ -163,11 +182,11 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
     readers = {}
     started = [sink for sink in whole.sinks if directory.state_of(sink).has_started]
     for sink in (each for each in started if _reads(graph, directory, each, name)):
-        read = directory.committed(sink.name)
+        read = directory.committed(sink.query)
         if read is None:
             problems.append(REPLAY_OFFSET_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
         else:
-            readers[sink.name] = read
+            readers[sink.query] = read
     quarantined = directory.planned(quarantine_of(name))
     if quarantined is None and readers and name in {table.name for table in spec.tables}:
         sink_name = quarantine_of(name)
@@ -194,4 +213,4 @@ def _reads(graph: Graph, directory: RunRecords, sink: SinkSpec, name: str) -> bo
         return True
     # For a table whose SQL only Spark can parse, the sources are known from the last start.
     known = all(graph.reads.get(each, ()) is not None for each in needed)
-    return not known and not set(graph.upstream(name)).isdisjoint(directory.committed(sink.name) or ())
+    return not known and not set(graph.upstream(name)).isdisjoint(directory.committed(sink.query) or ())

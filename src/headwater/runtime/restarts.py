@@ -120,4 +120,4 @@ class Restarts:
         return self.scope.spec.restart_policy(self._sink(name))
 
     def _sink(self, name: str) -> SinkSpec:
-        return next(sink for sink in self.scope.spec.sinks if sink.name == name)
+        return self.scope.spec.query(name).sink

@@ -61,7 +61,7 @@ def _checked_starter(
     spec, locks = scope.spec, scope.locks
     locks.name_jvm(session.jvm.pid, session.jvm.start_time)
     scope.directory.claim(spec)
-    finish_interrupted(scope.directory, [sink.name for sink in spec.sinks])
+    finish_interrupted(scope.directory, [query.name for query in spec.queries])
     scope.check_cancelled()
     prepared, outcome = _checked(scope, session)
     announce(prepared, outcome)
@@ -89,7 +89,8 @@ def _announce(
         if changes:
             words = tuple(each.words for each in changes)
             details = tuple(shown(each.to_json()) for each in changes)
-            scope.emit(PipelineChanged(query=name, changes=words, details=details))
+            query = next(sink.query for sink in scope.spec.sinks if sink.name == name)
+            scope.emit(PipelineChanged(query=query, changes=words, details=details))
     function = scope.spec.on_event
     if scope.observers is not None and function is not None:
         scope.observers.call(prepared.builder.load(function), str(function))
@@ -107,7 +108,13 @@ def _checked(scope: RunScope, session: PipelineSession) -> tuple[Prepared, Check
             epoch=scope.locks.epoch,
             counted=phase.count,
         )
-        outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
+        outcome = check_outcome(
+            prepared,
+            spec,
+            directory.stored(spec),
+            lambda: directory.reached(spec),
+            directory.written_by(spec),
+        )
         # Last, because executors may register late; still before a query writes anything.
         of_paths = unshared(
             prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.check_cancelled
@@ -125,5 +132,11 @@ def _planned(spec: PipelineSpec, outcome: CheckOutcome) -> tuple[PlannedQuery, .
     if errors:
         raise PipelineError.of(errors.values())
     return tuple(
-        PlannedQuery(sink, outcome.settings[sink.name], outcome.facts[sink.name]) for sink in spec.sinks
+        PlannedQuery(
+            query,
+            outcome.settings[query.sinks[0].name],
+            (outcome.groups if query.is_group else outcome.facts)[query.name],
+            tuple(outcome.facts[sink.name] for sink in query.sinks),
+        )
+        for query in spec.queries
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
-from headwater.checks.guarantees import guarantee_of
+from headwater.checks.guarantees import weakest
 from headwater.connectors.contract import RunTask
+from headwater.engine.groups import GroupWriter
 from headwater.engine.listener import EventListener
 from headwater.engine.prepare import Prepared
 from headwater.engine.query import RunningQuery, start_query
@@ -24,9 +25,9 @@ from headwater.runtime.query_state import QueryState
 from headwater.runtime.resume import reset_in_process, resume
 from headwater.runtime.scope import RunScope
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.tasks import Housekeeping, Tasks, tasks_of
+from headwater.runtime.tasks import Housekeeping, SqlPreparation, Tasks, tasks_of
 from headwater.spark.errors import SparkStopped
-from headwater.spec import SinkSpec
+from headwater.spec import QuerySpec, SinkSpec
 from headwater.values import Every, Unpaced
 
 _START_FAILURES = (JVM_START_FAILED, SPARK_START_FAILED)
@@ -35,11 +36,23 @@ IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A sink that can start, with its settings and facts."""
+    """A query that can start, with its settings and facts."""
 
-    sink: SinkSpec
+    query: QuerySpec
     settings: tuple[Setting, ...]
     facts: QueryFacts
+    of_sinks: tuple[QueryFacts, ...]
+    """The facts of each of its sinks."""
+
+    @property
+    def sink(self) -> SinkSpec:
+        """The query as one sink."""
+        return self.query.sink
+
+    def failed(self, running: RunningQuery) -> SinkSpec:
+        """The sink of a group that failed, or else the query as one sink."""
+        name = running.writing()
+        return next((each for each in self.query.sinks if each.name == name), self.sink)
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,10 @@ class QueryStarter:
     @property
     def housekeeping(self) -> list[RunTask]:
         """The tasks of the run itself."""
-        return [Housekeeping(self.scope, self.prepared.builder.statics)]
+        tasks: list[RunTask] = [Housekeeping(self.scope, self.prepared.builder.statics)]
+        if not self.scope.options.until_idle:
+            tasks.append(SqlPreparation(self.tables.prepare, [each.sink.name for each in self.plan]))
+        return tasks
 
     def start(self, supervisor: Supervisor) -> None:
         """Start every query; if one fails to start, none is left running."""
@@ -93,9 +109,10 @@ class QueryStarter:
         supervisor.tasks.prepare()
         for file, text in self.prepared.builder.kept.items():
             scope.directory.write(file, text)
-        spark = self.prepared.session.spark
+        session = self.prepared.session
+        spark = session.spark
         spark.conf.set(IDLE_EVENTS, "200" if scope.options.until_idle else "1000")
-        listener = EventListener(supervisor, self.prepared.session.output_rows)
+        listener = EventListener(supervisor, session.output_rows, session.branch_counts)
         try:
             listener.open(spark)
             statics.start()
@@ -107,7 +124,7 @@ class QueryStarter:
                 self._say_started()
             with scope.phase("queries", "Starting the queries", total=len(plan)) as phase:
                 for number, each in enumerate(plan, start=1):
-                    scope.directory.store_facts(each.facts)
+                    scope.directory.store_facts(each.facts, each.of_sinks if each.query.is_group else ())
                     newest = scope.directory.last_batch(each.sink.name)
                     supervisor.adopt(self.begun(each), newest)
                     phase.count(number)
@@ -135,11 +152,11 @@ class QueryStarter:
     def _details(self, each: PlannedQuery) -> QueryDetails:
         sink, facts = each.sink, each.facts
         return QueryDetails(
-            connector=sink.connector,
+            connector=", ".join(dict.fromkeys(one.connector for one in each.query.sinks)),
             mode=sink.mode.value,
             trigger=str(sink.trigger),
             interval_ms=sink.trigger.interval.milliseconds if isinstance(sink.trigger, Every) else None,
-            guarantee=guarantee_of(facts).level.value,
+            guarantee=weakest(each.of_sinks).value,
             sources=facts.inputs,
             checkpoint=str(self.scope.directory.checkpoint(sink.name)),
         )
@@ -155,7 +172,8 @@ class QueryStarter:
         if isinstance(trigger, Every) and self.scope.options.until_idle:
             # It does not wait for the next interval to find out that no data is left.
             trigger = Unpaced()
-        return start_query(
+        start = partial(
+            start_query,
             self.prepared.session,
             self.prepared.builder,
             each.sink,
@@ -164,6 +182,11 @@ class QueryStarter:
             settings=each.settings,
             trigger=trigger,
         )
+        if not each.query.is_group:
+            return start()
+        group = GroupWriter(self.prepared.builder, each.query, self.prepared.session.branch_counts)
+        group.prepare(self.prepared.frames)
+        return replace(start(write=group.write), writing=lambda: group.writing)
 
     def restart(self, name: str) -> RunningQuery:
         """Start a query again that has terminated; its batch is retried."""
@@ -187,7 +210,8 @@ class QueryStarter:
     def explain(self, state: QueryState, failure: Exception) -> Problem:
         """Why a query failed, with all details in the log."""
         spec, log = self.scope.spec, self.scope.directory.failures_log
-        problem = failure_problem(failure, self._planned(state.name).sink, spec.tables, spec.root, log)
+        sink = self._planned(state.name).failed(state.query)
+        problem = failure_problem(failure, sink, spec.tables, spec.root, log)
         unreadable = self.prepared.builder.statics.problem(state.query.id)
         problem = replace(unreadable, detail=problem.detail) if unreadable else problem
         problem = replace(self._lock_problem() or problem, detail=problem.detail)

@@ -70,7 +70,7 @@ class Supervisor:
         self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
-        self._asked = 0.0
+        self._asked, self._more_due = 0.0, False
         self._task_thread = TaskThread(f"headwater tasks {self.run_id}", self.end)
         self.use(tasks, own)
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
@@ -291,7 +291,7 @@ class Supervisor:
 
     def _tick(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._over), _TICK_SECONDS)
+            self._changed.wait_for(lambda: bool(self._over), 0 if self._more_due else _TICK_SECONDS)
             asks = time.monotonic() - self._asked >= _ASK_SECONDS
             running = [state for state in self.active if state.restart_at is None]
             over, self._over = self._over, set()
@@ -369,12 +369,13 @@ class Supervisor:
             problem = state.problem or state.last_failure
             self._ended(state, QueryStatus.FAILED if problem else QueryStatus.STOPPED, problem)
         due = [each for each in waiting if not each.ended and self.restarts.is_due(each)]
+        self._more_due = len(due) > 1 and not self.restarts.needs_spark
         if due and self.restarts.needs_spark:
             # They restart together: none can run without Spark.
             self._restart_spark([state for state in waiting if not state.ended])
-            return
-        for state in due:
-            self._restart(state)
+        elif due:
+            # One in each tick: a start takes a while, and what happened meanwhile comes before the next one.
+            self._restart(min(due, key=lambda each: each.restart_at or 0.0))
 
     def _restart(self, state: QueryState) -> None:
         try:

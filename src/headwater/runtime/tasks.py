@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ from headwater.spark.jvm_log import keep_small
 from headwater.spark.plans import PlanReader
 from headwater.spark.query import UnreadFiles
 from headwater.values import scrub
+
+FIRST_BATCH_SECONDS = 5.0
 
 
 class Tasks:
@@ -167,13 +170,15 @@ def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -
 
 
 def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:
-    before = scope.directory.stored_facts(facts.sink)
+    checkpoint, before = scope.directory.checkpoint(facts.sink), scope.directory.stored_facts(facts.sink)
+    stored = before.inputs if before else ()
+    if sink_side(facts.connector).in_process:
+        # Each start and restart of the query discards the checkpoint.
+        stored = ()
+    elif not checkpoint.exists():
+        stored = facts.inputs
     return QueryCheckpoint(
-        facts.sink,
-        scope.directory.checkpoint(facts.sink),
-        PlanReader.of(prepared.frames[facts.sink]).paths,
-        facts.inputs,
-        before.inputs if before else (),
+        facts.sink, checkpoint, PlanReader.of(prepared.frames[facts.sink]).paths, facts.inputs, stored
     )
 
 
@@ -189,6 +194,27 @@ class Housekeeping(RunTask):
         news = self.statics.news()
         if news:
             raise CheckpointError.of(news)
+
+
+class SqlPreparation(RunTask):
+    """Prepares for `headwater sql` once, after the first batches, so that it delays neither them nor the start."""
+
+    def __init__(
+        self, prepare: Callable[[], None], queries: Iterable[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._prepare = prepare
+        self._waits_for = set(queries)
+        self._clock = clock
+        self._since = clock()
+        self._prepared = False
+
+    def tick(self, tick: Tick) -> None:
+        self._waits_for -= tick.progress.keys()
+        # Without input, a query has no first batch.
+        late = self._clock() - self._since >= FIRST_BATCH_SECONDS
+        if not (self._prepared or tick.last) and (late or not self._waits_for):
+            self._prepared = True
+            self._prepare()
 
 
 # Whether queries keep up with their input if a limit bounds their batches.

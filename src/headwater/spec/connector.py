@@ -211,6 +211,7 @@ OF_SINKS = _by_name(
         "reads": "from input source",
         "mode": "output_mode",
         "trigger": "interval processing_time trigger_interval",
+        "group": "sink_group",
         "run_dir": _RUN_DIR,
     }
 )

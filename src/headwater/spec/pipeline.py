@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -244,6 +245,11 @@ class SinkKeys(Declared):
         description="What happens to the other queries when this one fails for good: `continue` or `stop`. "
         "Default: `on_failure` of the pipeline.",
     )
+    group: str | None = Field(
+        default=None,
+        description="The sink group: its sinks share one query, which reads and computes each batch once. Default: "
+        "the sink has its own query.",
+    )
     suppress: Suppression = Field(
         default_factory=dict,
         description="Findings to suppress for this query, by code, each with a reason.",
@@ -251,7 +257,7 @@ class SinkKeys(Declared):
 
 
 class SinkSpec(Named, SinkKeys):
-    """An output of the pipeline. It runs as one streaming query with its own checkpoint."""
+    """An output of the pipeline. It runs as one streaming query with its own checkpoint, or in that of its group."""
 
     where_only = frozenset({"position", "places", "reads_position"})
 
@@ -259,6 +265,30 @@ class SinkSpec(Named, SinkKeys):
     is_quarantine: bool = False
     """Whether it is the quarantine of what it reads: it receives the rows that all other sinks do not."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def query(self) -> str:
+        """The name of its query: that of its group, or its own."""
+        return self.group or self.name
+
+
+@dataclass(frozen=True)
+class QuerySpec:
+    """A streaming query: one sink, or the sinks of a group, which agree in all that concerns the query."""
+
+    name: str
+    sinks: tuple[SinkSpec, ...]
+
+    @property
+    def sink(self) -> SinkSpec:
+        """A sink as which the whole query can be treated: for a group, its first one under the group's name."""
+        first = self.sinks[0]
+        return first.model_copy(update={"name": self.name, "group": None}) if first.group else first
+
+    @property
+    def is_group(self) -> bool:
+        """Whether its sinks are a group, even of one."""
+        return self.sinks[0].group is not None
 
 
 def _timezone(name: str) -> str:
@@ -377,6 +407,18 @@ class PipelineSpec(Named, PipelineSettings):
             things: tuple[Named, ...] = content[part]
             content[part] = {thing.name: thing for thing in things}
         return content
+
+    @property
+    def queries(self) -> tuple[QuerySpec, ...]:
+        """The queries, in the order of their first sinks."""
+        found: dict[str, list[SinkSpec]] = {}
+        for sink in self.sinks:
+            found.setdefault(sink.query, []).append(sink)
+        return tuple(QuerySpec(name, tuple(sinks)) for name, sinks in found.items())
+
+    def query(self, name: str) -> QuerySpec:
+        """The query with this name."""
+        return next(each for each in self.queries if each.name == name)
 
     def restart_policy(self, sink: SinkSpec | None = None) -> RestartPolicy:
         """When a query is restarted; without a sink, when Spark is."""

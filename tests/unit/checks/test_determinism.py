@@ -203,6 +203,17 @@ def test_two_sinks_on_a_source_that_comes_once(reads: str, shared: bool) -> None
     assert all(each.severity is Severity.ERROR for each in found)
 
 
+@pytest.mark.feature("B9.2", part="two grouped sinks of a source that is not replayable")
+def test_the_sinks_of_a_group_share_a_source_that_comes_once() -> None:
+    text = (PIPELINE % ("words", "console")).replace("console}", "console, group: both}")
+    spec = spec_of(text)
+    assert list(source_not_replayable_shared.findings(Situation(spec, Graph.of(spec)))) == []
+    spec = spec_of(text + "      three: {reads: lines, connector: noop}\n")
+    (found,) = source_not_replayable_shared.findings(Situation(spec, Graph.of(spec)))
+    assert found.problem.params["sinks"] == "`both`, `three`"
+    assert "group: NAME" in found.problem.hint
+
+
 def test_the_refusal_says_all_that_the_warning_says() -> None:
     codes = [each.problem.code for each in together(examine(situation("lines")))]
     assert codes == ["HW-SOURCE-NOT-REPLAYABLE-SHARED", "HW-DECLARATION-UNUSED", "HW-DECLARATION-UNUSED"]

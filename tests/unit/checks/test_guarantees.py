@@ -16,6 +16,7 @@ from headwater.checks.guarantees import (
     after_suspension,
     guarantee_of,
     guarantee_offline,
+    weakest,
 )
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, Kind, Operator, PythonFunction
@@ -32,6 +33,34 @@ def query(*operators: Operator, **overrides: Any) -> QueryFacts:
 
 def lowering(told: Guarantee) -> list[tuple[str, str]]:
     return [(each.part.value, each.level.value) for each in told.lowering]
+
+
+@pytest.mark.feature("D5.2", part="the delivery guarantee of each sink of a group")
+@pytest.mark.parametrize(
+    ("connector", "delivery", "level", "why"),
+    [
+        (
+            "files",
+            "IDEMPOTENT",
+            "exactly-once",
+            "files replaces the directory of a retried batch of group `g`",
+        ),
+        ("sqlite", "IDEMPOTENT", "exactly-once", "sqlite is idempotent: a retried batch changes nothing"),
+        ("kafka", "DUPLICATES", "at-least-once", "kafka writes a retried batch again"),
+        ("console", "DUPLICATES", "at-least-once", "console writes a retried batch again"),
+    ],
+)
+def test_each_sink_of_a_group_has_its_own_guarantee(
+    connector: str, delivery: str, level: str, why: str
+) -> None:
+    told = guarantee_of(query(connector=connector, delivery=delivery, group="g"))
+    assert (told.level.value, told.reasons[-1].why) == (level, why)
+
+
+def test_a_query_has_the_weakest_guarantee_of_its_sinks() -> None:
+    once, again = query(group="g"), query(connector="kafka", delivery="DUPLICATES", group="g")
+    assert weakest([once]) is Level.EXACTLY_ONCE
+    assert weakest([once, again]) is Level.AT_LEAST_ONCE
 
 
 def test_files_to_files_is_exactly_once_and_says_why() -> None:

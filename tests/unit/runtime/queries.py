@@ -133,9 +133,12 @@ class AnySpec:
     """A pipeline with these sinks, for what a supervisor asks of it."""
 
     def __init__(self, *names: str, policy: RestartPolicy | None = None, stops: bool = False) -> None:
-        self.sinks = [SimpleNamespace(name=name) for name in names]
+        self.queries = {name: SimpleNamespace(name=name, sink=SimpleNamespace(name=name)) for name in names}
         self._policy = policy or RestartPolicy()
         self._stops = stops
+
+    def query(self, name: str) -> SimpleNamespace:
+        return self.queries[name]
 
     def restart_policy(self, sink: object = None) -> RestartPolicy:
         return self._policy

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 
 from headwater.engine import session
-from headwater.errors import SetupError
+from headwater.errors import PipelineError, SetupError
 from headwater.runtime import application
 from headwater.runtime.application import Application
 from headwater.runtime.scope import RunOptions
@@ -56,7 +56,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 def pipeline(name: str) -> Any:
-    return SimpleNamespace(name="orders", run_dir=Path(name))
+    return SimpleNamespace(name=name, run_dir=Path(name), position=None)
 
 
 def dies(it: Application) -> None:
@@ -69,7 +69,6 @@ def with_spec(call: Callable[..., object], spec: Any) -> None:
 
 
 def test_two_pipelines_that_lost_spark_start_it_once(processes: Processes) -> None:
-    # They may have the same name: their run directories tell them apart.
     it, first, second = Application(), pipeline("a"), pipeline("b")
     for spec in (first, second):
         with_spec(it.open, spec)
@@ -79,6 +78,25 @@ def test_two_pipelines_that_lost_spark_start_it_once(processes: Processes) -> No
     assert (processes.started, it.lives(first), it.lives(second)) == (2, False, True)
     with_spec(it.reopen, first)
     assert (processes.started, it.lives(first), it.lives(second)) == (2, True, True)
+
+
+def test_a_name_belongs_to_one_running_pipeline(processes: Processes) -> None:
+    it, spec = Application(), pipeline("orders")
+    other: Any = SimpleNamespace(name="orders", run_dir=Path("elsewhere"), position=None)
+    with_spec(it.open, spec)
+    with pytest.raises(PipelineError) as caught:
+        with_spec(it.open, other)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.params["name"]) == ("HW-PIPELINE-NAME-CONFLICT", "orders")
+    assert str(problem.params["other"]).endswith("with the run directory orders")
+    # Its start has failed, which ends nothing of the first. That one does not clash with itself.
+    it.ended(other)
+    dies(it)
+    with_spec(it.reopen, spec)
+    assert it.lives(spec)
+    it.ended(spec)
+    with_spec(it.open, other)
+    assert (it.lives(spec), it.lives(other)) == (False, True)
 
 
 def test_the_other_pipeline_starts_a_spark_that_died_meanwhile(processes: Processes) -> None:

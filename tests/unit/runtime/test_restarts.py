@@ -129,6 +129,39 @@ def test_a_query_that_waits_for_its_restart_can_be_stopped() -> None:
         assert finished.exit_code == 1
 
 
+def test_a_failure_during_a_slow_restart_is_handled_before_the_next_restart() -> None:
+    def fail(*names: str) -> None:
+        with run._supervisor._changed:
+            for name in names:
+                queries[name].failure = lambda: RuntimeError("refused")  # type: ignore[method-assign]
+                queries[name].in_batch = queries[name].is_active = False
+                run._supervisor.over(name)
+
+    class Slow(Recovering):
+        def restart(self, name: str) -> RunningQuery:
+            if not self.started:
+                fail("c")
+            return super().restart(name)
+
+    starter = Slow(1)
+    with running("a", "b", "c", starter=starter, policy=QUICK) as (run, queries, events):
+        fail("a", "b")
+        wait_for(run, lambda: all(query.restarts == 1 for query in run.queries.values()))
+        happened = [each for each in events if isinstance(each, QueryRestarting | QueryRestarted)]
+        first, second = [each.query for each in happened if isinstance(each, QueryRestarted)][:2]
+        assert [(type(each), each.query) for each in happened] == [
+            (QueryRestarting, "a"),
+            (QueryRestarting, "b"),
+            (QueryRestarted, first),
+            (QueryRestarting, "c"),
+            (QueryRestarted, second),
+            (QueryRestarted, "c"),
+        ]
+        for each in starter.started:
+            each.in_batch = False
+        run.stop()
+
+
 def test_a_waiting_query_does_not_delay_the_others() -> None:
     with running("a", "b", starter=Recovering(1), policy=SLOW) as (run, queries, _):
         queries["a"].failure = lambda: RuntimeError("refused")  # type: ignore[method-assign]

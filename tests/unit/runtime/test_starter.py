@@ -49,9 +49,11 @@ def starter(*sinks: str) -> Noted:
     prepared.builder.kept = {}
     plan = []
     for name in sinks:
-        sink: Any = MagicMock()
-        sink.name = name
-        plan.append(PlannedQuery(sink, (), MagicMock()))
+        query: Any = MagicMock(is_group=False)
+        query.name = query.sink.name = name
+        query.sink.connector = "noop"
+        query.sinks = (query.sink,)
+        plan.append(PlannedQuery(query, (), MagicMock(), (MagicMock(),)))
     return Noted(scope_of([], MagicMock()), prepared, tuple(plan))
 
 

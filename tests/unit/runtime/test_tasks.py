@@ -11,7 +11,14 @@ from headwater.errors import Problem
 from headwater.events import BacklogChanged, Event, InputsIdle, WatermarkHeldBack
 from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
-from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
+from headwater.runtime.tasks import (
+    FIRST_BATCH_SECONDS,
+    MANY_INPUTS,
+    Backlog,
+    BacklogWatch,
+    IdleWatch,
+    SqlPreparation,
+)
 from headwater.spark.query import UnreadFiles
 from tests.unit.runtime.queries import FakeQuery
 
@@ -56,6 +63,28 @@ def test_the_advice_names_the_limit() -> None:
     (backlog,) = events
     assert isinstance(backlog, BacklogChanged)
     assert (backlog.query, backlog.files) == ("a", {"/in": 29})
+
+
+def test_sql_is_prepared_once_after_the_first_batch_of_each_query_or_when_there_is_none() -> None:
+    def batch(*queries: str) -> Tick:
+        return Tick(frozenset(queries), progress={query: ({"batchId": 0},) for query in queries})
+
+    nothing, now, prepared = Tick(frozenset({"a", "b"})), [0.0], list[float]()
+    busy, idle, ended = (
+        SqlPreparation(lambda: prepared.append(now[0]), ["a", "b"], clock=lambda: now[0]) for _ in range(3)
+    )
+    for tick in (nothing, batch("a"), batch("a")):
+        busy.tick(tick)
+    assert prepared == []
+    for tick in (batch("b"), batch("b"), nothing):
+        busy.tick(tick)
+    assert prepared == [0.0]
+    for now[0] in (0.0, FIRST_BATCH_SECONDS - 0.1, FIRST_BATCH_SECONDS, FIRST_BATCH_SECONDS + 1):
+        idle.tick(nothing)
+    assert prepared == [0.0, FIRST_BATCH_SECONDS]
+    # The run has ended.
+    ended.tick(Tick(frozenset(), True))
+    assert len(prepared) == 2
 
 
 NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, Sink
+from headwater.connectors.connector import ALL_MODES, BatchWriter, Connector, Failure, LazyModule, Sink
 from headwater.connectors.contract import Context, Held, Scratch, Snapshot
 from headwater.connectors.databases import errors
 from headwater.connectors.databases.database import Busy, Database, Field, Rejected, Target, Unavailable
@@ -28,12 +28,15 @@ from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.spec import Delivery, Mode, SinkSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
+    from headwater.connectors.databases import reader
     from headwater.connectors.databases import scratch as scratches
     from headwater.connectors.databases import writer as tables
 else:
+    reader = LazyModule("headwater.connectors.databases.reader")
     tables = LazyModule("headwater.connectors.databases.writer")
     scratches = LazyModule("headwater.connectors.databases.scratch")
 
@@ -157,6 +160,15 @@ class DatabaseWriter(Sink[DatabaseSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: DatabaseSink, context: Context
     ) -> DataStreamWriter:
+        return writer.foreachBatch(self.batch_writer(options, context))
+
+    def ungrouped_keys(self, options: DatabaseSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: DatabaseSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: DatabaseSink, context: Context) -> BatchWriter:
         table: tables.TableWriter | None = None
         start = None if context.test else _progress(context)[1]
 
@@ -170,10 +182,18 @@ class DatabaseWriter(Sink[DatabaseSink]):
             except HeadwaterError as error:
                 raise CarriedProblem(error.problems[0]) from None
 
-        return writer.foreachBatch(write)
+        return write
 
     def write_batch(self, rows: DataFrame, options: DatabaseSink, context: Context) -> None:
         tables.TableWriter(self._database(tables.fields_of(rows), options, context)).write_once(rows)
+
+    def read_table(
+        self, spark: SparkSession, sink: SinkSpec, written: StructType, max_bytes: int
+    ) -> DataFrame | None:
+        assert isinstance(sink.options, DatabaseSink)
+        fields = tuple(Field(field.name, field.dataType.simpleString()) for field in written.fields)
+        target = Target(sink.name, "", sink.mode, fields, sink.options, sink.position)
+        return reader.read_table(spark, self.kind.database(target), written, max_bytes)
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         return carried_problem(failure.text, sink.position)

@@ -18,7 +18,7 @@ whose answer was lost.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -168,7 +168,6 @@ class Database(ABC):
     """CREATE INDEX needs a name."""
     finds_repeats: bool = False
     """An upsert reports several rows with one key itself."""
-
     only_reads = False
     """For a check, which writes nothing: it does not create a missing file."""
 
@@ -215,12 +214,13 @@ class Database(ABC):
     ) -> None:
         """Drop the staging with this prefix whose run is dead, by its name."""
 
-    def blocked(self, session: Session) -> list[int] | None:
-        """The connections that wait for a lock of this one; None if the database does not show them."""
-        return None
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        """The rows of a query, one after another; a driver that can does not load all of them."""
+        yield from session.run(query)
 
-    terminate = ""
-    """The statement that terminates a connection that `blocked` returned."""
+    def readable(self, field: Field) -> str:
+        """A column as SQL whose values the driver returns as Python values, nested ones as JSON."""
+        return self.quoted(field.name)
 
     def value(self, source: str, field: Field, column: str) -> str:
         """A staged value as SQL, for a column of this type."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -46,6 +46,7 @@ _WIDER = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)", re.IGNORECASE)
 _STAGING = "headwater_staging"
+_ROWS_AT_ONCE = 100
 
 
 class DuckdbSession:
@@ -158,6 +159,12 @@ class Duckdb(EmbeddedDatabase):
         if isinstance(error, duckdb.Error):
             return Rejected(errors.DATABASE_WRITE_FAILED, says=str(error).splitlines()[0].rstrip("."))
         return error
+
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, DuckdbSession)
+        found = session.connection.execute(query)
+        while rows := found.fetchmany(_ROWS_AT_ONCE):
+            yield from rows
 
     def fill(self, session: Session, rows: pa.Table) -> str:
         assert isinstance(session, DuckdbSession)

@@ -36,6 +36,11 @@ DATABASE_TABLE_NOT_FOUND = Entry(
 DATABASE_TABLE_MISMATCH = Entry(
     "Sink `{sink}`: table {table} does not match the rows: {differences}.", "{hint}"
 )
+DATABASE_READ_FAILED = Entry(
+    "Sink `{sink}`: could not read the table from {database}: {says}.",
+    "Check that the database is reachable and that its user may read the table. Then repeat the query.",
+    retryable=True,
+)
 DATABASE_LEDGER_FOREIGN = Entry(
     "Sink `{sink}`: another query has written table {table}: {who}. This query has a new checkpoint and would "
     "write all its rows again.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.cursors import SSCursor
 
 from headwater.connectors.databases import errors, mysql_task
 from headwater.connectors.databases.database import (
@@ -117,6 +118,7 @@ _DUPLICATE_OF = re.compile(r"for key '(?:.*\.)?([^']*)'$")
 _LARGE = 10_000
 """Staging with this number of rows or more is emptied after the transaction, because TRUNCATE would end it."""
 _PLACEHOLDER = re.compile(r"`[^`]*`|\$(\d)")
+_ROWS_AT_ONCE = 100
 
 
 class MysqlSession:
@@ -147,6 +149,18 @@ class MysqlSession:
         if cut := mysql_task.is_cut(self._cursor):
             raise pymysql.DataError(mysql_task.CHANGED, cut)
         return rows
+
+    def scan(self, query: str) -> Generator[tuple[Any, ...]]:
+        """The rows of a query, which stay on the server until they are needed; the last query of the connection."""
+        cursor: Any = self._connection.cursor(SSCursor)
+        cursor.execute(query)
+        try:
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                yield from rows
+        finally:
+            # Otherwise, it would read the other rows when it is closed.
+            cursor._result.unbuffered_active = False
+            cursor.close()
 
     def lock(self, name: str) -> None:
         """Get a lock until the end of the transaction."""
@@ -374,6 +388,16 @@ class Mysql(ServerDatabase):
             computed,
             collation or "",
         )
+
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, MysqlSession)
+        yield from session.scan(query)
+
+    def readable(self, field: Field) -> str:
+        if not field.type.startswith("timestamp"):
+            return self.quoted(field.name)
+        text = f"CAST({self.quoted(field.name)} AS CHAR)"
+        return f"CONCAT({text}, '+00:00')" if field.type == "timestamp" else text
 
     def exclude(self, session: Session, name: str) -> None:
         assert isinstance(session, MysqlSession)

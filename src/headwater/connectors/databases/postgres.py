@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,8 @@ _SCALAR_ARRAY = re.compile(r"array<(?!array|map|struct|binary)(.+)>")
 _LOST = ("08", "40", "53", "57P", "57014", "55P03", "25006", "25P03", "25P04")
 """SQLSTATEs, or how they begin, after which a repetition can succeed: connections, deadlocks, resources, shutdown,
 timeouts, and a server that is read-only after a failover."""
+_SMALL_STAGING = 1 << 20
+"""Up to this size in bytes, DELETE empties a staging table: a new, empty file costs more than a small batch."""
 _LOCK_TIMEOUT = "1s"
 """How long a statement waits for a staging table that a suspended task can have locked."""
 _BLOCKED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
@@ -78,6 +80,12 @@ class PostgresSession:
 
     def transaction(self) -> Any:
         return self._connection.transaction()
+
+    def scan(self, query: str) -> Generator[tuple[Any, ...]]:
+        """The rows of a query, which stay on the server until they are needed."""
+        with self.transaction(), psycopg.RawServerCursor(self._connection, "headwater_rows") as cursor:
+            cursor.execute(query.encode())
+            yield from cursor
 
 
 class Postgres(ServerDatabase):
@@ -211,6 +219,15 @@ class Postgres(ServerDatabase):
             return f"CASE WHEN {source} IS NOT NULL THEN ARRAY({items}) END"
         return f"{source}::{bare}"
 
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, PostgresSession)
+        yield from session.scan(query)
+
+    def readable(self, field: Field) -> str:
+        if field.is_nested:
+            return f"to_jsonb({self.quoted(field.name)})::text"
+        return f"{self.quoted(field.name)}::text" if field.type == "string" else self.quoted(field.name)
+
     def unique_clause(self, columns: str) -> str:
         return f"UNIQUE {'NULLS NOT DISTINCT ' if self.nulls_equal else ''}({columns})"
 
@@ -258,10 +275,15 @@ class Postgres(ServerDatabase):
         return postgres_task.copying(*self._login, copy)
 
     def clear_staging(self, session: Session, staged: LoadedRows) -> None:
+        shown = self.qualified(staged.place)
+        ((size,),) = session.run("SELECT pg_relation_size($1::regclass)", shown)
+        if size <= _SMALL_STAGING:
+            session.run(f"DELETE FROM {shown}")
+            return
         try:
             with session.transaction():
                 session.run(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                session.run(f"TRUNCATE {self.qualified(staged.place)}")
+                session.run(f"TRUNCATE {shown}")
         except _BLOCKED:
             # A suspended task still copies into it, perhaps for hours, and this transaction has locks.
             self.abandon_staging()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from headwater.connectors.contract import Held, Scratch, Snapshot
 from headwater.connectors.databases.database import (
@@ -71,6 +72,17 @@ def snapshot(database: Database) -> Snapshot | None:
     return Snapshot(tuple(tuple(row[2:]) for row in found if row[1] is not None), found[0][0])
 
 
+@runtime_checkable
+class ShowsWaiting(Protocol):
+    """A database that shows which connections wait for another one."""
+
+    terminate: str
+    """The statement that terminates a connection."""
+
+    def blocked(self, session: Session) -> list[int]:
+        """The connections that wait for a lock of this one."""
+
+
 @dataclass
 class HeldLedger:
     """The row of the ledger is locked, so the transaction that applies a batch waits."""
@@ -79,14 +91,18 @@ class HeldLedger:
     session: Session
 
     def waiting(self) -> bool | None:
-        found = self.database.blocked(self.session)
-        return None if found is None else bool(found)
+        return bool(self._blocked) if isinstance(self.database, ShowsWaiting) else None
 
     def disconnect(self) -> int:
-        found = self.database.blocked(self.session) or []
+        found = self._blocked
         for connection in found:
+            assert isinstance(self.database, ShowsWaiting), "others have no such connections"
             self.session.run(self.database.terminate, connection)
         return len(found)
+
+    @property
+    def _blocked(self) -> list[int]:
+        return self.database.blocked(self.session) if isinstance(self.database, ShowsWaiting) else []
 
 
 @contextmanager

@@ -12,7 +12,10 @@ from headwater.connectors.databases import errors, server_task
 from headwater.connectors.databases.database import Database, Field, Rejected, Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
+
+FEW_ROWS, FEW_BYTES = 2_000, 1 << 20
+"""A batch like this is small: the driver loads it, because Python on the executors costs more than the batch itself."""
 
 
 @dataclass
@@ -46,6 +49,8 @@ class ServerDatabase(Database):
 
     staging = ""
     """The staging table that exists, as far as known: it stays from batch to batch."""
+    _last_was_small = False
+    """Whether the last batch was small, so the next one probably is."""
     _abandoned = 0
     """How many staging tables a suspended task has kept from being emptied; the next start drops them."""
 
@@ -90,14 +95,30 @@ class ServerDatabase(Database):
             with self.connect() as session:
                 session.run(self.staging_statement(staging, columns))
             self.staging = staging
-        results = rows.mapInArrow(self.loading(staging, names), server_task.RESULT).collect()
+        results = self._load(rows, self.loading(staging, names))
         for result in results:
             if result.state is not None:
                 raise self.rejected(result.state, result.says)
             if result.column is not None:
                 raise self.refused(self.target.fields[result.column].name, result.says)
         tasks, count = [each.task for each in results], sum(each.rows for each in results)
+        self._last_was_small = count <= FEW_ROWS and sum(each.bytes for each in results) <= FEW_BYTES
         return LoadedRows(self, (place[0], name), tasks, count)
+
+    def _load(self, rows: DataFrame, load: Callable[..., Any]) -> list[Row]:
+        """Load the rows: on the driver if there are few, or else on the executors. Both compute them once."""
+        from pyspark.sql import Row
+
+        if not self._last_was_small:
+            return rows.mapInArrow(load, server_task.RESULT).collect()
+        rows.persist()
+        try:
+            few = rows.limit(FEW_ROWS + 1).toArrow()
+            if few.num_rows > FEW_ROWS:
+                return rows.mapInArrow(load, server_task.RESULT).collect()
+            return [Row(**result) for batch in load(few.to_batches()) for result in batch.to_pylist()]
+        finally:
+            rows.unpersist()
 
     def refused(self, column: str, value: str) -> Rejected:
         """The error of a value that the database cannot store, with the condition of the rows that it can."""

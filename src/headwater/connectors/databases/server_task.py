@@ -18,12 +18,13 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-RESULT = "task bigint, rows bigint, state string, says string, column int"
-"""What a task returns: its number and its rows; or the code and the message of an error; or the number of a column and
-what it contains that the database does not store."""
+RESULT = "task bigint, rows bigint, bytes bigint, state string, says string, column int"
+"""What a task returns: its number, its rows and their size; or the code and the message of an error; or the number of a
+column and what it contains that the database does not store."""
 _TYPES = {
     "task": pa.int64(),
     "rows": pa.int64(),
+    "bytes": pa.int64(),
     "state": pa.string(),
     "says": pa.string(),
     "column": pa.int32(),
@@ -53,7 +54,16 @@ def loading(
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Batches:
-        filled = (batch for batch in batches if batch.num_rows)
+        size = 0
+
+        def measured() -> Batches:
+            nonlocal size
+            for batch in batches:
+                if batch.num_rows:
+                    size += batch.nbytes
+                    yield batch
+
+        filled = measured()
         first = next(filled, None)
         if first is None:
             return
@@ -71,7 +81,7 @@ def loading(
                 state, says = explained(error)
                 yield _result(state=state, says=says or type(error).__name__)
             return
-        yield _result(task=task, rows=rows)
+        yield _result(task=task, rows=rows, bytes=size)
 
     return run
 
@@ -101,6 +111,6 @@ def as_files(contents: Mapping[str, bytes]) -> Iterator[dict[str, str]]:
 
 
 def _result(**values: object) -> pa.RecordBatch:
-    found = {"task": 0, "rows": 0, **values}
+    found = {"task": 0, "rows": 0, "bytes": 0, **values}
     columns = [pa.array([found.get(name)], type_) for name, type_ in _TYPES.items()]
     return pa.RecordBatch.from_arrays(columns, list(_TYPES))

@@ -19,6 +19,7 @@ from headwater.connectors.databases.connector import DUCKDB, MYSQL, POSTGRES, SQ
 from headwater.connectors.databases.database import Target
 from headwater.connectors.databases.errors import DATABASE_NO_QUERY, DATABASE_SINK_INVALID
 from headwater.connectors.databases.options import DatabaseSink, MysqlSink, PostgresSink
+from headwater.connectors.foreach.connector import computed_once
 from headwater.errors import PipelineError, UsageError
 from headwater.spec import Mode
 from headwater.values import Duration, Secret
@@ -34,7 +35,7 @@ else:
 
     queries = LazyModule("headwater.spark.query")
 
-__all__ = ["duckdb", "exactly_once", "mysql", "postgres", "sqlite"]
+__all__ = ["duckdb", "exactly_once", "group", "mysql", "postgres", "sqlite"]
 
 ModeName = Literal["append", "update", "complete"]
 ForBatch = Callable[["DataFrame", int], None]
@@ -147,6 +148,23 @@ def exactly_once(
         ledger.run(batch, of_batch, name, lambda token: function(batch, batch_id, token))
 
     return write
+
+
+def group(*functions: ForBatch) -> ForBatch:
+    """A function that computes each batch once, and passes it to several functions, one after another.
+
+    If one of them fails, so does the batch. When Spark retries it, each sink recognizes what it already has.
+    """
+    if not functions:
+        raise UsageError(
+            DATABASE_SINK_INVALID.at(None, function="group", says="expected at least one function")
+        )
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        for function in functions:
+            function(batch, batch_id)
+
+    return computed_once(write)
 
 
 def _kind_of(ledger: str | Secret) -> Kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -134,6 +134,10 @@ class Sqlite(EmbeddedDatabase):
         if isinstance(error, OSError):
             return Unavailable(error.strerror or str(error))
         return Rejected(errors.DATABASE_WRITE_FAILED, says=str(error))
+
+    def scan(self, session: Session, query: str) -> Generator[tuple[Any, ...]]:
+        assert isinstance(session, SqliteSession)
+        yield from session.connection.execute(query)
 
     def fill(self, session: Session, rows: pa.Table) -> str:
         assert isinstance(session, SqliteSession)

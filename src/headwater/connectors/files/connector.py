@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.checkpoint import LocalStore, Read, SinkLog
-from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
+from headwater.connectors.connector import BatchWriter, Connector, Failure, LazyModule, Sink, Source
 from headwater.connectors.contract import (
     Context,
     NoScratch,
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
+    from headwater.connectors.files import batches, rows, sink, source
     from headwater.connectors.files import frozen as freezing
-    from headwater.connectors.files import rows, sink, source
 else:
-    freezing, rows, sink, source = (
-        LazyModule(f"headwater.connectors.files.{name}") for name in ("frozen", "rows", "sink", "source")
+    batches, freezing, rows, sink, source = (
+        LazyModule(f"headwater.connectors.files.{name}")
+        for name in ("batches", "frozen", "rows", "sink", "source")
     )
 
 
@@ -176,6 +177,21 @@ class FilesWriter(Sink[FilesSink]):
 
     def write_batch(self, rows: DataFrame, options: FilesSink, context: Context) -> None:
         sink.write_batch(rows, options)
+
+    def outgoing(self, rows: DataFrame, options: FilesSink, context: Context) -> DataFrame:
+        """The rows, after a check that the directory has the form of this sink: of a group, or of its own query."""
+        batches.check_directory(rows, options, context)
+        return rows
+
+    def ungrouped_keys(self, options: FilesSink) -> Mapping[str, str]:
+        why = "a group writes one directory for each batch, without Spark's log"
+        return {key: why for key in ("manifest", "compaction") if getattr(options, key)}
+
+    def delivers_batches(self, options: FilesSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: FilesSink, context: Context) -> BatchWriter:
+        return batches.batch_writer(options, context)
 
     def read_back(self, spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
         return sink.read_back(spark, options, written)

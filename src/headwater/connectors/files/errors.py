@@ -33,6 +33,24 @@ FILES_BATCH_PENDING = Entry(
 )
 
 
+# The output of a files sink in a group.
+
+FILES_GROUP_CONFLICT = Entry(
+    "Sink `{sink}`: {place} contains the output of a sink {there}, and this sink is {here}. Readers would miss "
+    "the rows of one of them.",
+    "Set a new `path`, or move the existing output out of the directory.",
+)
+FILES_GROUP_FOREIGN = Entry(
+    "Sink `{sink}`: {place} contains batches of another query (ID {owner}). The batches of this query have the "
+    "same numbers and would replace them.",
+    "Restore the checkpoint of that query. Or set a new `path`, or move the existing output out of the directory.",
+)
+FILES_BATCH_COLUMN = Entry(
+    "Sink `{sink}`: the rows have a column `{column}`, but in a group the directories `batch=N` add a column of "
+    "this name.",
+    "Rename the column in the table, for example `{column} AS {column}_id`.",
+)
+
 # The output of a files sink: its manifest and its compaction.
 
 MANIFEST_WRITE_FAILED = Entry(

@@ -22,7 +22,7 @@ from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
 from headwater.connectors.files import errors
-from headwater.connectors.files.admission import rejected_files
+from headwater.connectors.files.admission_record import rejected_files
 from headwater.connectors.files.validity import REJECTED, address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.spec.paths import escaped, local_path
@@ -179,7 +179,10 @@ class PlannedFiles(RunTask):
                     params = {"sink": reader.query, "name": name, "bad_rows": bad_rows}
                     raise CheckpointError(errors.FILES_BATCH_PENDING.at(place, **params))
             return
-        rejected = {path: file for folder in folders for path, file in rejected_files(folder).items()}
+        # The record can be long, and most starts have nothing to retry.
+        rejected = {
+            path: file for folder in folders if planned for path, file in rejected_files(folder).items()
+        }
         changes = {
             address: address_of(Path(rejected[str(file)]))
             for address, file in planned.items()

@@ -13,14 +13,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.connectors.contract import METADATA, Context, QueryCheckpoint, RunTask
-from headwater.connectors.files.admission import (
-    Admission,
-    AdmissionRecord,
-    Admissions,
-    Finished,
-    place_of,
-    read_by_all,
-)
+from headwater.connectors.files.admission import Admission, Admissions, read_by_all
+from headwater.connectors.files.admission_record import AdmissionRecord, place_of
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.clean_up import FinishedFiles
 from headwater.connectors.files.errors import RUN_DIR_PATH_INVALID
@@ -80,16 +74,16 @@ class ValidatedFiles(SourceFiles):
 
     def admission(self, readers: Sequence[QueryCheckpoint]) -> Admissions:
         """The task that checks new files before a batch reads them."""
-        finished = partial(read_by_all, readers, self.context.name)
-        return Admissions(self._admission(path, finished) for path in self._paths())
+        return Admissions(self._admission(path, readers) for path in self._paths())
 
-    def _admission(self, path: _Path, finished: Finished) -> Admission:
+    def _admission(self, path: _Path, readers: Sequence[QueryCheckpoint]) -> Admission:
         settings = {**self.options.spark_options(), "mode": "PERMISSIVE"}
         opened = FileOpener(self.spark, self.context.name, self.options.format, path.inside, settings)
         pattern = as_glob(path.path, self.context.root)
         record = AdmissionRecord(self.context.directory.admitted(path.number), pattern)
         record.begin()
         only = self.options.given(_CHOOSES)
+        finished = partial(read_by_all, readers, record.folder)
         return Admission(
             self.context.name, pattern, record, opened, opened.stand_in, only=only, finished=finished
         )
@@ -149,7 +143,9 @@ class ValidatedFiles(SourceFiles):
         read = rows.select(text.alias(TEXT), f.col(PATH).alias(ADDRESS), *self._file_of_row)
         if not self._admitted:
             return read.withColumn(REJECTED, no_text())
-        inside = encoded_path(AdmissionRecord(self._admitted_folder(path.number), path.path).rejected) + "/"
+        inside = (
+            encoded_path(AdmissionRecord(self._admitted_folder(path.number), path.path).placeholders) + "/"
+        )
         stands_in = f.instr(f.col(ADDRESS), inside) > 0
         return read.withColumn(REJECTED, f.when(stands_in, f.col(TEXT)))
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from headwater.checkpoint import SINK_LOG, Checkpoint, LocalStore, SinkFile, SinkLog
 from headwater.checkpoint.editors import NewFile, exchange
 from headwater.connectors.contract import Context, RunTask, Tick
-from headwater.connectors.files import sink_folder
+from headwater.connectors.files import batches, sink_folder
 from headwater.connectors.files.compaction import (
     STAGING,
     CompactionRecord,
@@ -31,6 +31,7 @@ from headwater.connectors.files.compaction import (
 )
 from headwater.connectors.files.errors import MANIFEST_WRITE_FAILED
 from headwater.connectors.files.options import RETENTION, FilesSink
+from headwater.connectors.files.pace import Pace
 from headwater.connectors.files.sink_folder import Manifest, name_in, newest, removable
 from headwater.connectors.files.source import NO_GLOB
 from headwater.errors import CheckpointError
@@ -67,6 +68,9 @@ class FilesUpkeep(RunTask):
         self._clock = clock
         self._recovered = False
         self._manifest = Manifest(self._folder, name, options.format, options.partition_by)
+        self._pace = Pace(clock)
+        self._behind = False
+        """Whether a committed batch is not in the manifest yet."""
         self._weighed: int | None = None
         """The compact log file whose small files were considered last; None if some may still be due."""
         self._retention = options.compaction.retention if options.compaction else RETENTION
@@ -75,7 +79,8 @@ class FilesUpkeep(RunTask):
         if tick.last and self._compactor:
             self._compactor.end(tick.patience if tick.healthy else None)
         rewritten = self._compactor is not None and self._compactor.has_finished
-        if not rewritten and self._name not in tick.committed:
+        late = self._behind and self._pace.is_due
+        if not rewritten and not late and self._name not in tick.committed:
             return
         try:
             if self._has_work:
@@ -102,9 +107,13 @@ class FilesUpkeep(RunTask):
             self._recovered = True
         if self._compactor and self._compactor.has_finished:
             self._exchange(self._compactor.take(), compact)
+        tidies = self._record.is_due(committed, self._clock(), self._retention.seconds)
         # Write the manifest before deleting files: it must never list a missing file.
-        self._show(committed)
-        if self._record.is_due(committed, self._clock(), self._retention.seconds):
+        self._behind = not (last or tidies or self._pace.is_due)
+        if not self._behind:
+            with self._pace.measured():
+                self._show(committed)
+        if tidies:
             self._record.tidy(self._listed(committed), committed, self._clock(), self._retention.seconds)
         if self._compactor and self._compactor.is_idle and not last and compact != self._weighed:
             # Only a new compact log file can contain small files that were not considered yet.
@@ -200,7 +209,7 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     """
     system, log = file_system(spark, options.path, SINK_LOG)
     if not system.exists(log) and not system.exists(file_system(spark, options.path, "_SUCCESS")[1]):
-        return spark.createDataFrame([], written)
+        return batches.read_back(spark, options, written)
     reader = spark.read.format(options.format).schema(written)
     rows = reader.options(**options.spark_options(), **NO_GLOB).load(options.path)
     # Spark puts partition columns last.

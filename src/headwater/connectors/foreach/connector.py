@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from headwater.connectors.connector import ALL_MODES, Connector, Sink
+from headwater.connectors.connector import ALL_MODES, BatchWriter, Connector, Sink
 from headwater.connectors.contract import Context, NoScratch, Scratch
 from headwater.connectors.foreach.options import METHODS, ForeachBatchSink, ForeachSink
 from headwater.errors import Problem
@@ -53,6 +53,17 @@ class ForeachWriter(Sink[ForeachSink]):
     def discard(self, options: ForeachSink, context: Context) -> None:
         """It has no scratch copy."""
 
+    def ungrouped_keys(self, options: ForeachSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: ForeachSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: ForeachSink, context: Context) -> BatchWriter:
+        from headwater.connectors.foreach.rows import batch_writer
+
+        return batch_writer(options, context)
+
     def code_problems(self, options: ForeachSink, context: Context) -> list[Problem]:
         from headwater.connectors.foreach.rows import code_problems
 
@@ -99,6 +110,23 @@ class ForeachBatchWriter(Sink[ForeachBatchSink]):
     def write_batch(self, rows: DataFrame, options: ForeachBatchSink, context: Context) -> None:
         """Call the function once with all rows, as batch 0."""
         computed_once(context.load(options.function))(rows, 0)
+
+    def ungrouped_keys(self, options: ForeachBatchSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: ForeachBatchSink) -> Delivery:
+        return self.delivery
+
+    def batch_writer(self, options: ForeachBatchSink, context: Context) -> BatchWriter:
+        from headwater.spark.interception import hold_persisted
+
+        function = context.load(options.function)
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            hold_persisted(rows)
+            function(rows, batch_id)
+
+        return write
 
 
 def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:

@@ -19,6 +19,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headwater.connectors.connector import BatchWriter
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach import task
 from headwater.connectors.foreach.options import METHODS, ForeachSink
@@ -153,12 +154,17 @@ _IN_FUNCTION = (
 
 def write_stream(writer: DataStreamWriter, options: ForeachSink, context: Context) -> DataStreamWriter:
     """One job for each batch, with its ID as the epoch."""
+    return writer.foreachBatch(batch_writer(options, context))
+
+
+def batch_writer(options: ForeachSink, context: Context) -> BatchWriter:
+    """Runs the job of each batch."""
     made = _tasks(options, context)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         _run(batch, made(batch_id))
 
-    return writer.foreachBatch(write)
+    return write
 
 
 def write_batch(rows: DataFrame, options: ForeachSink, context: Context) -> None:

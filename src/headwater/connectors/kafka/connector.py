@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.checkpoint import Read
-from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
+from headwater.connectors.connector import (
+    ALL_MODES,
+    BatchWriter,
+    Connector,
+    Failure,
+    LazyModule,
+    LongTasks,
+    Sink,
+    Source,
+)
 from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, ValidatedRows
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.decoding.schemas import ENTRIES as OF_DECODING
@@ -168,6 +177,15 @@ class KafkaWriter(Sink[KafkaSink]):
 
     def write_batch(self, rows: DataFrame, options: KafkaSink, context: Context) -> None:
         sink.write_batch(rows, options, context)
+
+    def ungrouped_keys(self, options: KafkaSink) -> Mapping[str, str]:
+        return {}
+
+    def delivers_batches(self, options: KafkaSink) -> Delivery:
+        return self.delivers(options)
+
+    def batch_writer(self, options: KafkaSink, context: Context) -> BatchWriter:
+        return sink.batch_writer(options, context)
 
 
 CONNECTOR = Connector(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import replace
+from functools import partial
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr, monotonically_increasing_id
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headwater.connectors.connector import BatchWriter
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach.connector import computed_once
 from headwater.connectors.kafka.errors import KAFKA_AVRO_FIELD_MISMATCH
@@ -27,14 +29,20 @@ _HASH, _AT, _NUMBER = "__hw_hash", "__hw_at", "__hw_number"
 
 
 def outgoing(rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
-    """The rows as messages, in the columns that Spark's Kafka writer expects."""
+    """The rows as messages, in the columns that Spark's Kafka writer expects, after a check of their types."""
+    columns, message = _message(rows, options, context)
+    if options.value == "avro":
+        _try_avro(rows, columns, message, context)
+    return rows.selectExpr(*message.selected)
+
+
+def _message(rows: DataFrame, options: KafkaSink, context: Context) -> tuple[dict[str, str], Message]:
+    """The columns of the rows, and the message that they become; PipelineError if they do not match."""
     columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     message = Message.of(context.name, options, columns)
     if message.wrong:
         raise PipelineError.of(replace(problem, place=context.at(key)) for key, problem in message.wrong)
-    if options.value == "avro":
-        _try_avro(rows, columns, message, context)
-    return rows.selectExpr(*message.selected)
+    return columns, message
 
 
 def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, context: Context) -> None:
@@ -56,16 +64,28 @@ def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, contex
 
 def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context) -> DataStreamWriter:
     """Stream the messages; with `dedup_headers`, write them batch by batch."""
-    settings = _settings(options)
     if not options.dedup_headers:
-        return writer.format("kafka").options(**settings)
+        return writer.format("kafka").options(**_settings(options))
+    return writer.foreachBatch(computed_once(partial(_write_batch, options)))
 
-    def write(batch: DataFrame, batch_id: int) -> None:
-        query = thread_query(batch.sparkSession.sparkContext)
+
+def _write_batch(options: KafkaSink, messages: DataFrame, batch_id: int) -> None:
+    """Write a batch of a query, with `dedup_headers` if they are configured."""
+    if options.dedup_headers:
+        query = thread_query(messages.sparkSession.sparkContext)
         assert query is not None, "Spark sets the ID of the query on its threads"
-        _write(_marked(batch, query.query_id, batch_id), settings)
+        messages = _marked(messages, query.query_id, batch_id)
+    _write(messages, _settings(options))
 
-    return writer.foreachBatch(computed_once(write))
+
+def batch_writer(options: KafkaSink, context: Context) -> BatchWriter:
+    """Writes the batches of a query whose sinks are a group."""
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        _, message = _message(rows, options, context)
+        _write_batch(options, rows.selectExpr(*message.selected), batch_id)
+
+    return write
 
 
 def write_batch(rows: DataFrame, options: KafkaSink, context: Context) -> None:

@@ -83,6 +83,10 @@ SQL_TIMEOUT = Entry(
 SQL_RESULT_TOO_LARGE = Entry(
     "The result of the query exceeds the limit of {size}.", "Select fewer rows or columns."
 )
+SQL_TABLE_TOO_LARGE = Entry(
+    "The table of sink `{name}` exceeds the limit of {size}, so Headwater does not load it.",
+    "Query the table in the database.",
+)
 SQL_BUSY = Entry(
     "The run already has {count} queries to answer.", "Retry when they are answered.", retryable=True
 )

@@ -27,8 +27,8 @@ NAME_CONFLICT = Entry(
     "Rename one of them. Sources and tables share one namespace, and names are not case-sensitive.",
 )
 PIPELINE_NAME_CONFLICT = Entry(
-    "Pipeline `{name}` has the same name as the pipeline in {other}.",
-    "Rename one of them, or run each with its own `headwater run`.",
+    "Pipeline `{name}` has the same name as {other}.",
+    "Rename one of them, or run each in its own process with `headwater run`.",
 )
 PIPELINE_RUN_DIR_CONFLICT = Entry(
     "Pipelines `{name}` and `{other}` have the same run directory, {directory}.",
@@ -46,6 +46,29 @@ SINK_PATH_CONFLICT = Entry(
     "Sink `{second}`: {place} overlaps the output of sink `{first}`.",
     "Write each sink to a separate location, neither inside the other. Otherwise, readers see the rows of "
     "both.",
+)
+GROUP_NAME_CONFLICT = Entry(
+    "Group `{group}` of sink `{sink}` has the same name as {other}.",
+    "Rename the group. Groups and sinks share one namespace, because both name queries, and names are not "
+    "case-sensitive.",
+)
+GROUP_KEY_CONFLICT = Entry(
+    "Sinks `{first}` ({place}) and `{second}` of group `{group}` have different values of `{key}`: {one} and "
+    "{other}.",
+    "Set the same `{key}` on all sinks of the group, which share one query, or remove `group` from one of them.",
+)
+GROUP_TRIGGER_UNSUPPORTED = Entry(
+    "Sink `{sink}` of group `{group}`: a group does not support trigger `{trigger}`.",
+    "Use a trigger with batches, such as `every 1 second`, or remove `group`: only batches can be written to "
+    "several sinks.",
+)
+GROUP_SINK_UNSUPPORTED = Entry(
+    "Sink `{sink}`: the {connector} connector does not support groups.",
+    "Remove `group` from this sink: it then has its own query. These connectors support groups: {supported}.",
+)
+GROUP_KEY_UNSUPPORTED = Entry(
+    "Sink `{sink}`: `{key}` is not supported in a group.",
+    "Remove `{key}`: {why}. Or remove `group`: the sink then has its own query.",
 )
 SINK_IN_RUN_DIR = Entry(
     "Sink `{sink}`: {place} overlaps the run directory {folder}.",

@@ -10,18 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from headwater.checkpoint import LocalStore
 from headwater.connectors.contract import Pending, Tick
 from headwater.connectors.files import admission as module
-from headwater.connectors.files.admission import (
-    SETTLED_SECONDS,
-    START_SECONDS,
-    Admission,
-    AdmissionRecord,
-    Admissions,
-    FileRecord,
-    FileStamp,
-    place_of,
-)
+from headwater.connectors.files import admission_record as records
+from headwater.connectors.files import errors
+from headwater.connectors.files.admission import SETTLED_SECONDS, START_SECONDS, Admission, Admissions
+from headwater.connectors.files.admission_record import AdmissionRecord, FileStamp, place_of
 from headwater.errors import CheckpointError, Problem
 from headwater.run_directory import RunDirectory
 
@@ -68,9 +63,11 @@ class Shop:
         return file
 
     def listed(self) -> list[str]:
+        """What Spark is shown, with placeholders last."""
         version, *lines = (self.kept / "_spark_metadata" / "0").read_text().split("\n")
         assert version == "v1"
-        return [json.loads(line)["path"] for line in lines]
+        paths = [json.loads(line)["path"] for line in lines]
+        return sorted(paths, key=lambda path: "/rejected/" in path)
 
     def rejected(self) -> list[dict[str, str]]:
         return [json.loads(file.read_text()) for file in sorted((self.kept / "rejected").glob("*.bad"))]
@@ -235,7 +232,8 @@ def test_an_admitted_file_that_is_damaged_before_all_have_read_it_is_looked_at_a
     shop.admission(finished=frozenset([str(read)])).start()
     assert shop.opened == [str(cut)]
     assert [each["file"] for each in shop.rejected()] == [str(cut)]
-    assert sorted(shop.listed()[:2]) == [f"file://{kept}", f"file://{read}"]
+    # Spark is not shown what every query has read.
+    assert shop.listed()[:-1] == [f"file://{kept}"]
 
 
 def test_what_can_not_be_read_is_found_by_reading_it(tmp_path: Path) -> None:
@@ -271,28 +269,6 @@ def test_what_a_kill_left_unlisted_is_listed_by_the_next_start(shop: Shop) -> No
     assert shop.listed() == [f"file://{file}"]
 
 
-def test_the_record_is_what_a_note_would_write_and_reads(shop: Shop) -> None:
-    record = AdmissionRecord(shop.kept, str(shop.folder))
-    record.begin()
-
-    def agrees() -> bool:
-        record.write()
-        noted = module._Noted(record.files, record.stand_ins)
-        text = (shop.kept / "files.json").read_text()
-        return (record._note.read(), text) == (noted, record._note.text(noted))
-
-    assert agrees()
-    record.files = {
-        '/in/a ü"\\.x': FileRecord(FileStamp(1, 2)),
-        "/in/b.x": FileRecord(FileStamp(3, 4), "/run/b.bad"),
-    }
-    record.stand_ins = {"/run/b.bad": FileStamp(5, 4)}
-    assert agrees()
-    # Only the changed file is formatted again.
-    record.files["/in/b.x"] = FileRecord(FileStamp(6, 7))
-    assert agrees()
-
-
 def test_only_names_that_the_user_asked_for_are_opened(shop: Shop) -> None:
     shop.put("a.csv"), shop.put("notes.txt", "bad")
     shop.admission(only="*.{csv,tsv}").start()
@@ -324,13 +300,13 @@ def test_a_look_costs_what_is_new(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
     shop.put("worse.x", "bad")
     admission = shop.admission()
     admission.start()
-    formatted, line = list[str](), module._line
+    formatted, line = list[str](), records._line
 
     def noted(path: str, stamp: FileStamp) -> str:
         formatted.append(path)
         return line(path, stamp)
 
-    monkeypatch.setattr(module, "_line", noted)
+    monkeypatch.setattr(records, "_line", noted)
     new = shop.put("new.x")
     stamps, stamps_of = list[list[str]](), admission._stamps
 
@@ -339,16 +315,86 @@ def test_a_look_costs_what_is_new(shop: Shop, monkeypatch: pytest.MonkeyPatch) -
         return stamps_of(stamps[-1])
 
     monkeypatch.setattr(admission, "_stamps", asked)
+    before = (shop.kept / "files.jsonl").read_text()
     admission.catch_up()
-    # Admitted files are listed by name only.
+    # Admitted files are listed by name only, and one line is added to the record and to the list.
     assert stamps == [[str(new), str(shop.folder / "worse.x")]]
-    stand_in = str(shop.kept / "rejected")
-    assert [path for path in formatted if not path.startswith(stand_in)] == [str(new)]
+    assert formatted == [str(new)]
+    added = {"file": str(new), "size": 4, "modified_ms": int(NOW - 60) * 1000}
+    assert (shop.kept / "files.jsonl").read_text() == before + json.dumps(added) + "\n"
     assert (len(shop.listed()), shop.listed().count(f"file://{new}")) == (52, 1)
     # What is stored is what a new start reads.
     record = AdmissionRecord(shop.kept, "")
     record.read()
-    assert (record.files, record.stand_ins) == (admission.record.files, admission.record.stand_ins)
+    assert (record.admitted, record.rejected) == (admission.record.admitted, admission.record.rejected)
+    assert record.unread == admission.record.unread
     (shop.folder / "7.x").unlink()
     admission.catch_up()
     assert len(shop.listed()) == 51
+
+
+def test_spark_is_not_shown_what_every_query_has_read(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SPARE", 2)
+    old, bad = shop.put("old.x"), shop.put("bad.x", "bad")
+    shop.admission().start()
+    (_, placeholder) = shop.listed()
+    # A start leaves out what was read before it, and nothing is opened again.
+    shop.opened.clear()
+    finished = {str(old)}
+    admission = shop.admission()
+    admission.finished = lambda: frozenset(finished)
+    admission.start()
+    assert (shop.listed(), shop.opened) == ([placeholder], [])
+    # A run looks again when the list has grown.
+    first = shop.put("1.x")
+    admission.catch_up()
+    finished |= {placeholder.removeprefix("file://"), str(first)}
+    shop.put("2.x")
+    admission.catch_up()
+    assert len(shop.listed()) == 3
+    rest = [shop.put(f"{number}.x") for number in (3, 4)]
+    admission.catch_up()
+    assert sorted(shop.listed()) == [f"file://{file}" for file in (shop.folder / "2.x", *rest)]
+    # A query that starts from scratch reads everything, also the placeholder of a file that is gone.
+    bad.unlink()
+    shop.opened.clear()
+    shop.admission().start()
+    assert len(shop.listed()) == 6
+    assert placeholder in shop.listed()
+    assert shop.opened == []
+
+
+def test_without_a_readable_checkpoint_every_file_is_listed(shop: Shop) -> None:
+    file = shop.put("a.x")
+    admission = shop.admission()
+    problem = CheckpointError(errors.FILES_VALIDATION_FAILED.at(None, name="s", says="damaged"))
+
+    def damaged() -> frozenset[str]:
+        raise problem
+
+    admission.finished = damaged
+    admission.start()
+    assert shop.listed() == [f"file://{file}"]
+
+
+def test_results_that_could_not_be_written_are_written_by_the_next_look(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = shop.admission()
+    admission.start()
+    file = shop.put("a.x")
+
+    def full(store: LocalStore, name: str, size: int, data: bytes) -> None:
+        with (store.root / name).open("ab") as out:
+            out.write(data[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(LocalStore, "append", full)
+    with pytest.raises(CheckpointError):
+        admission.catch_up()
+    monkeypatch.undo()
+    admission.catch_up()
+    assert (shop.opened, shop.listed()) == ([str(file)], [f"file://{file}"])
+    record = AdmissionRecord(shop.kept, "")
+    record.read()
+    assert list(record.admitted) == [str(file)]

@@ -30,7 +30,7 @@ from headwater.connectors.files.compaction import (
     small_files,
 )
 from headwater.connectors.files.sink import FilesUpkeep
-from headwater.connectors.files.sink_folder import name_in
+from headwater.connectors.files.sink_folder import Manifest, name_in
 from headwater.errors import CheckpointError
 from headwater.values import Duration, Secret
 
@@ -188,6 +188,36 @@ def test_a_manifest_names_the_files_of_committed_batches_and_no_others(tmp_path:
     sink.restart()
     sink.look()
     assert not list((sink.folder / "_headwater").iterdir())
+
+
+def test_a_manifest_is_written_a_tenth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink(tmp_path, min_files=100)
+    update = Manifest.update
+
+    def slow(manifest: Manifest, batch: int) -> None:
+        update(manifest, batch)
+        sink.now += 2
+
+    monkeypatch.setattr(Manifest, "update", slow)
+    sink.run(0)
+    sink.look()
+    assert sink.manifest["batch"] == 0
+    sink.run(1)
+    sink.now += 19
+    sink.look()
+    assert sink.manifest["batch"] == 0
+    # A later tick makes up for it, also if no other batch was committed.
+    sink.now += 1
+    sink.look(Tick(frozenset()))
+    assert sink.manifest["batch"] == 1
+    sink.look(Tick(frozenset()))
+    # The end of a run does not wait.
+    sink.run(2)
+    sink.look()
+    assert sink.manifest["batch"] == 1
+    sink.look(Tick(frozenset({"birds"}), last=True))
+    assert sink.manifest["batch"] == 2
+    assert [file["path"] for file in sink.manifest["files"]] == sink.listed()
 
 
 def test_empty_files_are_left_out_and_a_moved_folder_is_told(tmp_path: Path) -> None:
