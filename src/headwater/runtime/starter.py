@@ -28,7 +28,7 @@ from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.tasks import Housekeeping, SqlPreparation, Tasks, tasks_of
 from headwater.spark.errors import SparkStopped
 from headwater.spec import QuerySpec, SinkSpec
-from headwater.values import Every, Unpaced
+from headwater.values import AvailableNow, Every, Once, Unpaced
 
 _START_FAILURES = (JVM_START_FAILED, SPARK_START_FAILED)
 IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
@@ -74,7 +74,8 @@ class QueryStarter:
     def housekeeping(self) -> list[RunTask]:
         """The tasks of the run itself."""
         tasks: list[RunTask] = [Housekeeping(self.scope, self.prepared.builder.statics)]
-        if not self.scope.options.until_idle:
+        bounded = all(isinstance(each.sink.trigger, Once | AvailableNow) for each in self.plan)
+        if not (bounded or self.scope.options.until_idle):
             tasks.append(SqlPreparation(self.tables.prepare, [each.sink.name for each in self.plan]))
         return tasks
 

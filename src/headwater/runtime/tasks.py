@@ -172,7 +172,8 @@ def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -
 def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:
     checkpoint, before = scope.directory.checkpoint(facts.sink), scope.directory.stored_facts(facts.sink)
     stored = before.inputs if before else ()
-    if sink_side(facts.connector).in_process:
+    # The query of a group has no connector of its own, and no sink of it is in process.
+    if facts.connector and sink_side(facts.connector).in_process:
         # Each start and restart of the query discards the checkpoint.
         stored = ()
     elif not checkpoint.exists():
