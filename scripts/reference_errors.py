@@ -49,6 +49,7 @@ SECTIONS = {
     "[Delivery guarantees](../concepts/delivery-guarantees.md).",
     "Expectations": "Problems with expectations, and rows that violate them. See "
     "[Set expectations](../operate/expectations.md).",
+    "Sink groups": "Problems with sinks that share a query. See [Sink groups](../build/sink-groups.md).",
     "Quarantine and replay": "Bad rows, quarantined rows and their replay. See "
     "[Replay quarantined rows](../operate/replay.md).",
     "Running": "Problems while a pipeline starts, runs or stops. See [Run and stop](../operate/run-and-stop.md).",
@@ -58,6 +59,7 @@ SECTIONS = {
     "Changed pipelines": "Changes that do not match an existing checkpoint. See "
     "[Change a running pipeline](../operate/change-a-pipeline.md).",
     "Testing": "Problems with tests and their rows. See [Test a pipeline](../build/test.md).",
+    "Proofs": "Problems with `headwater prove`. See [Prove exactly-once](../operate/prove.md).",
     "PySpark scripts": "Problems when Headwater checks PySpark code. See "
     "[Check PySpark jobs](../build/pyspark-jobs.md).",
     "Commands and Python calls": "Problems with command-line options and arguments of the Python API. See "
@@ -79,6 +81,7 @@ MODULES = {
     "notices": "Notices",
     "pipelines": "Pipeline files",
     "programs": "Commands and Python calls",
+    "proving": "Proofs",
     "running": "Running",
     "testing": "Testing",
 }

@@ -30,6 +30,7 @@ TITLES = {
     "declarations": "Pipeline files",
     "determinism": "Deterministic results",
     "expectations": "Expectations",
+    "groups": "Sink groups",
     "joins": "Joins",
     "modes": "Output modes",
     "operations": "Unsupported operations",

@@ -17,6 +17,7 @@ class Result(NamedTuple):
 
     task: int
     rows: int
+    bytes: int
     state: str | None
     says: str | None
     column: int | None
@@ -37,6 +38,14 @@ class ArrowRows:
     """Rows with the columns c0, c1, …"""
 
     table: pa.Table
+
+    def persist(self) -> None:
+        """The rows are in memory."""
+
+    unpersist = persist
+
+    def limit(self, rows: int) -> ArrowRows:
+        return ArrowRows(self.table.slice(0, rows))
 
     def toArrow(self) -> pa.Table:
         return self.table

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,24 +46,38 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def keys_on(store: Store, folder: Path) -> dict[str, Any]:
-    """The keys of a sink whose table is on this disk."""
+@contextmanager
+def keys_on(store: Store, folder: Path) -> Iterator[dict[str, Any]]:
+    """The keys of a sink whose table is on this disk; afterwards, the server of all tests has nothing there."""
     own = folder / "own"
     own.mkdir(mode=0o777)
     if store.kind.name == "postgres":
-        store.run(f"CREATE TABLESPACE small_{store.schema} LOCATION '{own}'")
-        return {"url": f"{store.keys['url']}?options=-c%20default_tablespace%3Dsmall_{store.schema}"}
-    if store.kind.name == "mysql":
+        space = f"small_{store.schema}"
+        store.run(f"CREATE TABLESPACE {space} LOCATION '{own}'")
+        try:
+            yield {"url": f"{store.keys['url']}?options=-c%20default_tablespace%3D{space}"}
+        finally:
+            store.run(f"DROP SCHEMA {store.schema} CASCADE")
+            store.run(f"CREATE SCHEMA {store.schema}")
+            store.run(f"DROP TABLESPACE {space}")
+    elif store.kind.name == "mysql":
         store.run(f"CREATE TABLE {store.into('t')} (id bigint, x longtext) DATA DIRECTORY = '{own}'")
-        return {}
-    store.keys = {"path": str(own / "shop.db")}
-    return {}
+        try:
+            yield {}
+        finally:
+            store.run(f"DROP TABLE {store.into('t')}")
+    else:
+        store.keys = {"path": str(own / "shop.db")}
+        yield {}
 
 
 def test_a_disk_that_is_full(spark: SparkSession, store: Store, disk: tuple[Path, Resize]) -> None:
     folder, resize = disk
-    keys = keys_on(store, folder)
+    with keys_on(store, folder) as keys:
+        fill(spark, store, keys, resize)
 
+
+def fill(spark: SparkSession, store: Store, keys: dict[str, Any], resize: Resize) -> None:
     def rows(count: int) -> DataFrame:
         # Random texts, which no database compresses.
         return spark.range(0, count, 1, 2).selectExpr("id", "repeat(string(rand()), 100) AS x")
@@ -81,5 +96,3 @@ def test_a_disk_that_is_full(spark: SparkSession, store: Store, disk: tuple[Path
     writer.write(many, a_batch(1))
     assert store.rows("t", "id") == Counter([*((n,) for n in range(3)), *((n,) for n in range(5_000))])
     assert store.ledger() == [(1, 1)]
-    if store.kind.name == "postgres":
-        store.run(f"DROP TABLE {store.into('t')}")
