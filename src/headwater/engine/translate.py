@@ -210,6 +210,9 @@ def _unexplained(
 def _raised_by_user(raised: str, line: Position | None, sink: SinkSpec) -> Problem:
     """What the user's code raised."""
     place = line or sink.position
+    # A task that a function for foreachBatch has started can also lose its process.
+    if worker := _WORKER_EXITED.search(raised):
+        return running.WORKER_DIED.at(place, sink=sink.name, says=worker[1] or "no reason")
     if _MEMORY.match(raised):
         return running.OUT_OF_MEMORY.at(place, sink=sink.name, says=raised)
     if _UNREACHABLE.match(raised):

@@ -224,3 +224,22 @@ def test_errors_of_connections_in_user_code_are_retryable(raised: str, code: str
     problem = problem_of(Failed(PROXY + raised + "\n" + PLAN))
     assert (problem.code, problem.entry.retryable) == (code, code == "HW-USER-CONNECTION-FAILED")
     assert str(problem.place) == "/home/ada/out.py:3:1"
+
+
+def test_a_task_of_foreach_batch_that_loses_its_process_can_be_retried() -> None:
+    task = TASK.format(times=1, last=0, host="localhost executor driver")
+    problem = problem_of(
+        Failed(
+            "Exception thrown in awaitResult: An exception was raised by the Python Proxy. Return Message: "
+            "Traceback (most recent call last):\n"
+            '  File "/home/ada/shares.py", line 12, in write\n    batch.mapInArrow(load, "n int").collect()\n'
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o12.collectToPython.\n"
+            f": org.apache.spark.SparkException: {task}"
+            f"org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n{STACK}"
+        )
+    )
+    assert (problem.code, problem.params["says"], problem.entry.retryable) == (
+        "HW-WORKER-DIED",
+        "crashed",
+        True,
+    )
