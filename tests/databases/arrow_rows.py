@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from headwater.connectors.databases.database import Database
-from headwater.connectors.databases.server import LoadedRows
+from headwater.connectors.databases.server import LoadedRows, ServerDatabase
 
 
 class Result(NamedTuple):
@@ -39,14 +39,6 @@ class ArrowRows:
 
     table: pa.Table
 
-    def persist(self) -> None:
-        """The rows are in memory."""
-
-    unpersist = persist
-
-    def limit(self, rows: int) -> ArrowRows:
-        return ArrowRows(self.table.slice(0, rows))
-
     def toArrow(self) -> pa.Table:
         return self.table
 
@@ -67,6 +59,9 @@ def put(database: Database, columns: Sequence[Any], *, deleted: Sequence[bool] |
         found = database.describe(session, place)
         assert [str(each) for each in database.compare(place, found)] == []
         table = database.create(session, place, found)
+    if isinstance(database, ServerDatabase):
+        # Only Spark can collect a small batch.
+        database.last_was_small = False
     staged = database.stage(rows, place, "headwater_staging_0_0_1")
     with database.connect() as session, session.transaction():
         database.merge(session, place, table, staged)

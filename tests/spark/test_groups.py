@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.api.check import check
 from headwater.connectors import sink_side
-from headwater.connectors.connector import ReadsBack
-from headwater.errors import UsageError
+from headwater.connectors.connector import BatchWriter, ReadsBack
+from headwater.connectors.contract import Context
+from headwater.connectors.files import batches as files
+from headwater.connectors.files.options import FilesSink
+from headwater.errors import PipelineError, UsageError
 from headwater.events import Event, RunStarted
 from headwater.runtime import RunOptions, start
 from headwater.runtime.handles import Run
@@ -343,7 +347,7 @@ def codes(file: Path, *sinks: str) -> list[tuple[str, str]]:
     return sorted((each.problem.code, each.severity.value) for each in check(file).findings)
 
 
-@pytest.mark.feature("D5.2", part="sinks that join and leave a group are judged before the start")
+@pytest.mark.feature("D5.2", part="sinks that join and leave a group are checked before the start")
 def test_changes_of_a_group_on_existing_checkpoints(
     context: SparkContext, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -387,6 +391,42 @@ def test_changes_of_a_group_on_existing_checkpoints(
 
 
 @pytest.mark.feature("D5.2", part="run --batch computes the common table once")
+def test_a_suspended_run_does_not_replace_the_files_of_its_successor(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text('{"id":"0b9c1f4e-7a35-4b0e-8f65-2d8b9d5f6a01"}')
+    options = FilesSink(path=str(out), format="json")
+
+    def run(epoch: int) -> BatchWriter:
+        unused: Any = None
+        of_sink = (unused, tmp_path, unused, unused, unused, lambda *keys: None, False)
+        context = Context("kept", *of_sink, checkpoint=checkpoint, epoch=epoch, group="shop")
+        return files.batch_writer(options, context)
+
+    def stored() -> Counter[tuple[int, int]]:
+        return Counter((row.id, row.batch) for row in spark.read.json(str(out)).collect())
+
+    suspended, successor = run(1), run(2)
+    suspended(spark.range(3), 0)
+    # It is suspended while it writes batch 1; its successor writes this batch.
+    successor(spark.range(3, 5), 1)
+    with pytest.raises(PipelineError, match="HW-FILES-GROUP-SUPERSEDED"):
+        suspended(spark.range(9), 1)
+    # The same run retries a batch, and the next one replaces it.
+    successor(spark.range(3, 6), 1)
+    run(3)(spark.range(3, 5), 1)
+    assert stored() == Counter([(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)])
+    records = (name for name in os.listdir(out / "_headwater") if not name.startswith("."))
+    assert sorted(records) == ["epoch-3", "query-0b9c1f4e-7a35-4b0e-8f65-2d8b9d5f6a01"]
+    # An earlier attempt stays if the new one cannot take its place.
+    shutil.rmtree(out / "_headwater_staging")
+    with pytest.raises(Py4JJavaError, match="missing does not exist"):
+        files.replace_batch(spark, options, 1, "_headwater_staging/missing")
+    assert stored() == Counter([(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)])
+
+
 def test_a_batch_run(context: SparkContext, spark: SparkSession, tmp_path: Path) -> None:
     project(tmp_path)
     text = PIPELINE.replace("connector: sqlite, path: shop.db, into: orders", "connector: noop")

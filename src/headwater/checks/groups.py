@@ -67,12 +67,12 @@ def group_tables_unrelated(situation: Situation) -> Iterator[Match]:
 BRANCH_STATEFUL = Entry(
     "Sink `{sink}` of group `{group}`: between the common table `{common}` and the sink, table `{name}` uses "
     "`{operation}`. Its result depends on more than one batch.",
-    "Let all sinks of the group read `{name}`, or remove `group` from this sink: it then has its own query.",
+    "Set `reads: {name}` on all sinks of the group, or remove `group` from this sink: it then has its own query.",
     code="HW-GROUP-BRANCH-STATEFUL",
 )
 BRANCH_CLOCK = Entry(
     "Sink `{sink}` of group `{group}`: between the common table `{common}` and the sink, table `{name}` calls "
-    "`{operation}`, which would return another time if Spark retries the batch.",
+    "`{operation}`, which returns a different time if Spark retries the batch.",
     "Compute the time in table `{common}`, or remove `group` from this sink: it then has its own query.",
     code="HW-GROUP-BRANCH-CLOCK",
 )
@@ -131,7 +131,7 @@ def _table(situation: Situation, name: str) -> TableSpec:
 BRANCH_QUARANTINE = Entry(
     "Sink `{sink}` of group `{group}`: table `{name}`, between the common table `{common}` and the sink, quarantines "
     "rows. Replayed rows are a stream of their own and do not pass through `{common}`.",
-    "Let all sinks of the group read `{name}`, move the expectation to `{common}`, or set another `on_violation`.",
+    "Set `reads: {name}` on all sinks of the group, move the expectation to `{common}`, or set another `on_violation`.",
     code="HW-GROUP-BRANCH-QUARANTINE",
 )
 BRANCH_METADATA = Entry(
@@ -173,8 +173,8 @@ def group_branch_unsupported(situation: Situation) -> Iterator[Match]:
 QUERY_CHANGED = Entry(
     "Sink `{sink}`: its query is now `{query}`, but another query has written it before (checkpoint {checkpoint}). "
     "Rows that were written there are written again, or skipped.",
-    "Restore `group` as it was, or write to a new place under a new name. If the change is intentional, suppress this "
-    "finding, or delete the old checkpoint.",
+    "Restore `group` as it was, or write to a new target under a new sink name. If the change is intentional, "
+    "suppress this finding, or delete the old checkpoint.",
     code="HW-GROUP-QUERY-CHANGED",
 )
 

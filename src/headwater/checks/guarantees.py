@@ -372,6 +372,8 @@ def after_suspension(facts: QueryFacts) -> str:
         return "each process has its own rows"
     if side and side.fences:
         return "the database rejects the batches of the suspended process: each row is written once"
+    if facts.group and _has_log(facts.connector):
+        return "the directory names the newest run, so a suspended process changes nothing: each row is written once"
     match Delivery.__members__.get(facts.delivery):
         case None:
             return f"unknown: Headwater does not know how {facts.connector or 'the sink'} handles a retried batch"

@@ -35,7 +35,8 @@ class PipelineKeys(PipelineSettings):
         default_factory=dict, description="Transformations of sources and other tables, by name."
     )
     sinks: Things = Field(
-        default_factory=dict, description="Outputs, by name. Each sink runs as one streaming query."
+        default_factory=dict,
+        description="Outputs, by name. Each sink, or group of sinks, runs as one streaming query.",
     )
 
 

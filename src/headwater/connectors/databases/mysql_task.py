@@ -43,6 +43,8 @@ _SESSION = {
     "net_write_timeout": "30",
     # GROUP BY compares all bytes of a key.
     "max_sort_length": "4096",
+    # SHOW WARNINGS must not omit a cut value.
+    "max_error_count": "65535",
 }
 _CUT = {1264, 1265, 1292, 1366, 1406}
 """Codes of warnings about a value that was changed. LOAD DATA LOCAL has no errors for them."""
@@ -176,6 +178,8 @@ def _load_file(cursor: Any, path: str, staging: str, names: Sequence[str]) -> No
 
 def _insert(cursor: Any, path: str, staging: str, names: Sequence[str]) -> None:
     """Insert the rows of a file of Arrow, many with each statement."""
+    # The client replaces `%s`, so a `%` in a name is doubled.
+    staging = staging.replace("%", "%%")
     statement = f"INSERT INTO {staging} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
     with pa.ipc.open_stream(path) as stream:
         for batch in stream:

@@ -12,10 +12,13 @@ from headwater.connectors.databases import errors, server_task
 from headwater.connectors.databases.database import Database, Field, Rejected, Session
 
 if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyspark.sql import DataFrame, Row
 
 FEW_ROWS, FEW_BYTES = 2_000, 1 << 20
 """A batch like this is small: the driver loads it, because Python on the executors costs more than the batch itself."""
+LONG_VALUE = 1 << 14
+"""A text of more bytes makes a batch large, so the driver never collects many of them."""
 
 
 @dataclass
@@ -49,7 +52,7 @@ class ServerDatabase(Database):
 
     staging = ""
     """The staging table that exists, as far as known: it stays from batch to batch."""
-    _last_was_small = False
+    last_was_small = False
     """Whether the last batch was small, so the next one probably is."""
     _abandoned = 0
     """How many staging tables a suspended task has kept from being emptied; the next start drops them."""
@@ -102,19 +105,19 @@ class ServerDatabase(Database):
             if result.column is not None:
                 raise self.refused(self.target.fields[result.column].name, result.says)
         tasks, count = [each.task for each in results], sum(each.rows for each in results)
-        self._last_was_small = count <= FEW_ROWS and sum(each.bytes for each in results) <= FEW_BYTES
+        self.last_was_small = count <= FEW_ROWS and sum(each.bytes for each in results) <= FEW_BYTES
         return LoadedRows(self, (place[0], name), tasks, count)
 
     def _load(self, rows: DataFrame, load: Callable[..., Any]) -> list[Row]:
         """Load the rows: on the driver if there are few, or else on the executors. Both compute them once."""
         from pyspark.sql import Row
 
-        if not self._last_was_small:
+        if not self.last_was_small:
             return rows.mapInArrow(load, server_task.RESULT).collect()
         rows.persist()
         try:
-            few = rows.limit(FEW_ROWS + 1).toArrow()
-            if few.num_rows > FEW_ROWS:
+            few = _few(rows)
+            if few is None:
                 return rows.mapInArrow(load, server_task.RESULT).collect()
             return [Row(**result) for batch in load(few.to_batches()) for result in batch.to_pylist()]
         finally:
@@ -136,3 +139,17 @@ class ServerDatabase(Database):
 
     def _is_nested(self, column: str) -> bool:
         return any(field.name == column and field.is_nested for field in self.target.fields)
+
+
+def _few(rows: DataFrame) -> pa.Table | None:
+    """The rows, if there are few and none has a long value."""
+    columns = {field.name: field.dataType.typeName() for field in rows.schema.fields}
+    texts = [name for name, type_ in columns.items() if type_ in ("string", "binary")]
+    is_long = (
+        " OR ".join(f"coalesce(octet_length({name}) > {LONG_VALUE}, false)" for name in texts) or "false"
+    )
+    cut = (f"if({is_long}, null, {name}) AS {name}" if name in texts else name for name in columns)
+    found = rows.limit(FEW_ROWS + 1).selectExpr(*cut, f"{is_long} AS is_long").toArrow()
+    if found.num_rows > FEW_ROWS or True in found.column("is_long").to_pylist():
+        return None
+    return found.drop_columns(["is_long"])

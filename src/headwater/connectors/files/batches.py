@@ -1,10 +1,12 @@
 """The output of a `files` sink in a group: one directory for each batch, replaced if the batch is retried.
 
     _headwater/query-ID        an empty file that names the query that owns the directory
+    _headwater/epoch-N         an empty file with the number of its newest run
     _headwater_staging/…       the batch in progress; readers ignore names that start with `_`
     batch=N/part-…             a complete batch
 
-A batch is written to the staging directory and then renamed, so readers never see a part of it. They need no log.
+A batch is written to the staging directory and then renamed, so readers never see a part of it. They need no log. A
+run that was suspended finds the number of the run that took over, and changes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +18,13 @@ from pyspark.sql.types import StructType
 
 from headwater.checkpoint import SINK_LOG, Checkpoint, LocalStore
 from headwater.connectors.connector import BatchWriter
-from headwater.connectors.contract import Context
-from headwater.connectors.files.errors import FILES_BATCH_COLUMN, FILES_GROUP_CONFLICT, FILES_GROUP_FOREIGN
+from headwater.connectors.contract import BatchContext, Context
+from headwater.connectors.files.errors import (
+    FILES_BATCH_COLUMN,
+    FILES_GROUP_CONFLICT,
+    FILES_GROUP_FOREIGN,
+    FILES_GROUP_SUPERSEDED,
+)
 from headwater.connectors.files.options import FilesSink
 from headwater.connectors.files.sink_folder import KEPT
 from headwater.connectors.files.source import NO_GLOB
@@ -26,7 +33,7 @@ from headwater.spark.private import file_system
 
 BATCH = "batch"
 _STAGING = "_headwater_staging"
-_OWNER = "query-"
+_OWNER, _EPOCH = "query-", "epoch-"
 _WITH_LOG, _IN_GROUP = "with its own query (`_spark_metadata`)", "of a group (`batch=N`)"
 
 
@@ -58,10 +65,14 @@ def batch_writer(options: FilesSink, context: Context) -> BatchWriter:
 
     def write(rows: DataFrame, batch_id: int) -> None:
         nonlocal claimed
+        spark, batch = rows.sparkSession, context.of_batch(batch_id)
+        _confirm(spark, options, context, batch.epoch)
         if not claimed:
-            _claim(rows.sparkSession, options, context.of_batch(batch_id).query_id)
+            _claim(spark, options, batch)
             claimed = True
-        _replace(rows, options, batch_id)
+        staged = _stage(rows, options)
+        _confirm(spark, options, context, batch.epoch)
+        replace_batch(spark, options, batch_id, staged)
 
     return write
 
@@ -76,29 +87,65 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     return rows.select(*(rows[f"`{name.replace('`', '``')}`"] for name in written.names))
 
 
-def _claim(spark: SparkSession, options: FilesSink, query_id: str) -> None:
-    """Record the owner of the directory, and remove what an interrupted batch has left."""
+def _confirm(spark: SparkSession, options: FilesSink, context: Context, epoch: int) -> None:
+    """PipelineError if a newer run writes the directory."""
+    if any(each > epoch for each in _epochs(spark, options)):
+        place = context.at("path")
+        raise PipelineError(FILES_GROUP_SUPERSEDED.at(place, sink=context.name, place=options.path))
+
+
+def _claim(spark: SparkSession, options: FilesSink, batch: BatchContext) -> None:
+    """Record the owner of the directory and its run, and remove what an interrupted batch has left."""
+    older = _epochs(spark, options) - {batch.epoch}
+    for name in (f"{_OWNER}{batch.query_id}", f"{_EPOCH}{batch.epoch}"):
+        system, record = file_system(spark, options.path, f"{KEPT}/{name}")
+        system.create(record, True).close()
+    for each in older:
+        system, record = file_system(spark, options.path, f"{KEPT}/{_EPOCH}{each}")
+        system.delete(record, False)
     system, staging = file_system(spark, options.path, _STAGING)
     system.delete(staging, True)
-    if _owner(spark, options) != query_id:
-        _, record = file_system(spark, options.path, f"{KEPT}/{_OWNER}{query_id}")
-        system.create(record, True).close()
 
 
-def _replace(rows: DataFrame, options: FilesSink, batch_id: int) -> None:
-    """Write the directory of a batch, and replace that of an earlier attempt; a batch without rows has none."""
-    spark = rows.sparkSession
+def _stage(rows: DataFrame, options: FilesSink) -> str:
+    """Write a batch into a new directory of the staging; returns its name. A batch without rows has none."""
+    name = f"{_STAGING}/{uuid.uuid4()}"
+    system, staging = file_system(rows.sparkSession, options.path, name)
+    if rows.isEmpty():
+        system.mkdirs(staging.getParent())
+        return ""
+    writer = rows.write.format(options.format).mode("errorifexists").options(**options.spark_options())
+    if options.partition_by:
+        writer = writer.partitionBy(*options.partition_by)
+    writer.save(str(staging.toString()))
+    return name
+
+
+def replace_batch(spark: SparkSession, options: FilesSink, batch_id: int, staged: str) -> None:
+    """Replace the directory of an earlier attempt; if that fails, the earlier one is still there."""
     system, target = file_system(spark, options.path, f"{BATCH}={batch_id}")
-    _, staging = file_system(spark, options.path, f"{_STAGING}/{uuid.uuid4()}")
-    has_rows = not rows.isEmpty()
-    if has_rows:
-        writer = rows.write.format(options.format).mode("errorifexists").options(**options.spark_options())
-        if options.partition_by:
-            writer = writer.partitionBy(*options.partition_by)
-        writer.save(str(staging.toString()))
-    system.delete(target, True)
-    if has_rows and not system.rename(staging, target):
-        raise OSError(f"could not rename {staging} to {target}")
+    _, earlier = file_system(spark, options.path, f"{_STAGING}/{uuid.uuid4()}")
+    replaces = system.exists(target)
+    if replaces and not system.rename(target, earlier):
+        raise OSError(f"could not rename {target} to {earlier}")
+    if staged:
+        _, staging = file_system(spark, options.path, staged)
+        renamed = False
+        try:
+            renamed = system.rename(staging, target)
+        finally:
+            if not renamed and replaces:
+                system.rename(earlier, target)
+        if not renamed:
+            raise OSError(f"could not rename {staging} to {target}")
+    if replaces:
+        system.delete(earlier, True)
+
+
+def _epochs(spark: SparkSession, options: FilesSink) -> set[int]:
+    """The numbers of the runs that have claimed the directory; older ones are removed."""
+    found = (name.removeprefix(_EPOCH) for name in _names(spark, options, KEPT) if name.startswith(_EPOCH))
+    return {int(each) for each in found}
 
 
 def _owner(spark: SparkSession, options: FilesSink) -> str | None:

@@ -45,6 +45,10 @@ FILES_GROUP_FOREIGN = Entry(
     "same numbers and would replace them.",
     "Restore the checkpoint of that query. Or set a new `path`, or move the existing output out of the directory.",
 )
+FILES_GROUP_SUPERSEDED = Entry(
+    "Sink `{sink}`: a newer run of the query writes {place}, so this run has not changed it.",
+    "Check `headwater status` for the newer run. To take over again, stop it and restart this one.",
+)
 FILES_BATCH_COLUMN = Entry(
     "Sink `{sink}`: the rows have a column `{column}`, but in a group the directories `batch=N` add a column of "
     "this name.",

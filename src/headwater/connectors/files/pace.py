@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 SHARE = 10
 """The task uses at most one part in this many of the time."""
+LONGEST_SECONDS = 60.0
+"""The task is due again after this time at the latest, also if the process was suspended while it ran."""
 
 
 class Pace:
@@ -14,11 +16,12 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._due = 0.0
+        self._ended = self._due = 0.0
 
     @property
     def is_due(self) -> bool:
-        return self._clock() >= self._due
+        # A clock that was set back must not delay the task.
+        return not self._ended <= self._clock() < self._due
 
     @contextmanager
     def measured(self) -> Iterator[None]:
@@ -27,4 +30,5 @@ class Pace:
         try:
             yield
         finally:
-            self._due = self._clock() + (self._clock() - begun) * SHARE
+            self._ended = self._clock()
+            self._due = self._ended + min((self._ended - begun) * SHARE, LONGEST_SECONDS)

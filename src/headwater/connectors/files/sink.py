@@ -109,10 +109,11 @@ class FilesUpkeep(RunTask):
             self._exchange(self._compactor.take(), compact)
         tidies = self._record.is_due(committed, self._clock(), self._retention.seconds)
         # Write the manifest before deleting files: it must never list a missing file.
-        self._behind = not (last or tidies or self._pace.is_due)
-        if not self._behind:
+        self._behind = True
+        if last or tidies or self._pace.is_due:
             with self._pace.measured():
                 self._show(committed)
+            self._behind = False
         if tidies:
             self._record.tidy(self._listed(committed), committed, self._clock(), self._retention.seconds)
         if self._compactor and self._compactor.is_idle and not last and compact != self._weighed:

@@ -99,7 +99,7 @@ class ForeachBatchWriter(Sink[ForeachBatchSink]):
             )
         if not options.scratch:
             raise NoScratch(
-                "your code writes to its real target; let it use the directory in HEADWATER_SCRATCH if that is set, "
+                "your code writes to its real target; have it use the directory in HEADWATER_SCRATCH if that is set, "
                 "and set `scratch: true`"
             )
         return options
