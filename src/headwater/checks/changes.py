@@ -206,8 +206,8 @@ def sink_schema_changed(situation: Situation) -> Iterator[Match]:
         side = sink_side(sink.connector)
         same_place = then and then.places in ((), now.places)
         held = now.held_schema or (then.output_schema if then and same_place else {})
-        # A sink that appends single rows has no schema of the whole.
-        if not side.stores or side.appends or not held:
+        # A sink that appends single rows has no schema of the whole, and one that writes a table compares it itself.
+        if not side.stores or side.appends or side.writes_in_place or not held:
             continue
         before, after = (
             {key.lower(): type_ for key, type_ in each.items()} for each in (held, now.output_schema)
