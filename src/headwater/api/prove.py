@@ -146,8 +146,11 @@ def _prove(
         prover.prove(Order(points, options.kills, options.seed))
         return prover
     finally:
-        close(contents, launcher)
-        session.jvm.stop()
+        try:
+            for problem in close(contents, launcher):
+                stdout(str(problem))
+        finally:
+            session.jvm.stop()
 
 
 @contextmanager

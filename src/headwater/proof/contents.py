@@ -17,8 +17,8 @@ from headwater.connectors.contract import Held
 from headwater.connectors.proving import HasReadFunction, MakesScratch, ShowsContents
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.prepare import Prepared
-from headwater.errors import HeadwaterError, QueryFailedError
-from headwater.errors.catalogue.proving import PROVE_READ_FAILED
+from headwater.errors import HeadwaterError, Problem, QueryFailedError
+from headwater.errors.catalogue.proving import PROVE_READ_FAILED, PROVE_SCRATCH_LEFT
 from headwater.proof.points import Needs
 from headwater.spark.session import active
 from headwater.spec import FunctionRef, SinkSpec
@@ -185,8 +185,16 @@ class Contents:
         return nullcontext()
 
     def discard(self) -> None:
-        """Remove what is outside of the scratch directory."""
+        """Remove what is outside of the scratch directory; QueryFailedError that names what is left."""
+        left: list[Problem] = []
         for sink in self.sinks.values():
-            side: object = sink_side(sink.connector)
+            side = sink_side(sink.connector)
             assert isinstance(side, MakesScratch), "the plan has only such sinks"
-            side.discard(sink.options, self._prepared.builder.context(sink))
+            try:
+                side.discard(sink.options, self._prepared.builder.context(sink))
+            except HeadwaterError as error:
+                place = ", ".join(side.places(sink.options))
+                says = str(error.problems[0].message).rstrip(".")
+                left.append(PROVE_SCRATCH_LEFT.at(sink.position, sink=sink.name, place=place, says=says))
+        if left:
+            raise QueryFailedError(*left)

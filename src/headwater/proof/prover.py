@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
 from headwater.connectors import sink_side
-from headwater.errors import HeadwaterError, PipelineError, QueryFailedError, UsageError
+from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError, UsageError
 from headwater.errors.catalogue.proving import (
     PROVE_INPUT_EMPTY,
     PROVE_POINTS_UNSUPPORTED,
@@ -281,9 +281,12 @@ def new_tag() -> str:
     return secrets.token_hex(4)
 
 
-def close(contents: Contents | None, launcher: Launcher) -> None:
-    """End what still runs, and remove what is outside of the scratch directory."""
+def close(contents: Contents | None, launcher: Launcher) -> tuple[Problem, ...]:
+    """End what still runs, and remove what is outside of the scratch directory; returns what is left."""
     launcher.close()
-    if contents is not None:
-        with suppress(HeadwaterError):
+    try:
+        if contents is not None:
             contents.discard()
+    except HeadwaterError as error:
+        return error.problems
+    return ()

@@ -19,11 +19,13 @@ from headwater.connectors.databases.database import (
 from headwater.connectors.databases.ledger import Ledger
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import DatabaseSink, FileSink
-from headwater.connectors.databases.writer import drop_all_staging, ledger_of
+from headwater.connectors.databases.writer import Steps, drop_all_staging, ledger_of
 
 _NOW_UNREADABLE = (Unavailable, Busy, Rejected)
 """For example, a killed transaction that no writer has rolled back yet."""
 PREFIX = "headwater_prove_"
+PATIENCE = 30.0
+"""How long a removal is repeated: a killed process can hold a lock a little longer."""
 
 
 def scratch_options(options: DatabaseSink, scratch: Scratch) -> DatabaseSink:
@@ -129,11 +131,18 @@ def hold(database: Database) -> Iterator[Held | None]:
             opened.__exit__(None, None, None)
 
 
-def discard(database: Database) -> None:
-    """Drop the table and its staging, and forget it in the ledger. A file goes with its directory."""
+def discard(database: Database, *, patience: float = PATIENCE) -> None:
+    """Drop the table and its staging, and forget it in the ledger; QueryFailedError if that is not possible.
+
+    A file goes with its directory.
+    """
     if isinstance(database.target.options, FileSink):
         return
     assert PREFIX in database.target.options.into, "only a scratch table is dropped"
+    Steps(database, patience=patience).repeated(lambda: _drop(database))
+
+
+def _drop(database: Database) -> None:
     with database.connect() as session:
         place = database.locate(session)
         rows = _rows_of_ledger(database, session)

@@ -1,0 +1,68 @@
+"""The end of a proof: what was scratch is removed, or named."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.errors import HeadwaterError, QueryFailedError
+from headwater.errors.catalogue.proving import PROVE_SCRATCH_LEFT, PROVE_TIMEOUT
+from headwater.proof import contents as module
+from headwater.proof.contents import Contents
+from headwater.proof.prover import close
+
+DOWN = QueryFailedError(PROVE_TIMEOUT.at(None, timeout="1 s", kills=0, planned=1))
+
+
+class Side:
+    """A sink in a database that is down for some tables."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def places(self, options: Any) -> tuple[str, ...]:
+        return (f"table {options}",)
+
+    def scratch(self, options: Any, scratch: Any) -> Any:
+        return options
+
+    def discard(self, options: Any, context: Any) -> None:
+        if options == "down":
+            raise DOWN
+        self.removed.append(options)
+
+
+@pytest.fixture
+def side(monkeypatch: pytest.MonkeyPatch) -> Side:
+    side = Side()
+    monkeypatch.setattr(module, "sink_side", lambda name: side)
+    return side
+
+
+def contents_of(**sinks: str) -> Contents:
+    prepared = SimpleNamespace(builder=SimpleNamespace(context=lambda sink: None))
+    specs = [
+        SimpleNamespace(name=name, connector="any", options=options, position=None)
+        for name, options in sinks.items()
+    ]
+    return Contents(prepared, tuple(specs))  # type: ignore[arg-type]
+
+
+def test_a_table_that_cannot_be_removed_is_named_and_the_others_are_removed(side: Side) -> None:
+    contents = contents_of(a="down", b="up")
+    with pytest.raises(HeadwaterError) as error:
+        contents.discard()
+    (problem,) = error.value.problems
+    says = DOWN.problems[0].message.rstrip(".")
+    assert problem == PROVE_SCRATCH_LEFT.at(None, sink="a", place="table down", says=says)
+    assert side.removed == ["up"]
+
+
+def test_the_end_reports_what_is_left_and_does_not_fail(side: Side) -> None:
+    closed: list[bool] = []
+    launcher: Any = SimpleNamespace(close=lambda: closed.append(True))
+    assert [each.params["place"] for each in close(contents_of(a="down"), launcher)] == ["table down"]
+    assert close(None, launcher) == ()
+    assert closed == [True, True]
