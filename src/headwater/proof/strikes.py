@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.connectors.contract import HoldLost
 from headwater.proof.checkpoints import Progress, QueryLog
 from headwater.proof.contents import Contents
 from headwater.proof.points import PlannedKill, Victim
@@ -132,11 +133,15 @@ class Strike:
         if not self._past_first_batch():
             return self._missed()
         killed = False
-        with self.contents.hold(self.kill.sink) as held:
-            if not self._until_waiting(held):
+        try:
+            with self.contents.hold(self.kill.sink) as held:
+                if not self._until_waiting(held):
+                    return self._missed()
+                if not release:
+                    killed = self.run.kill(self.kill.victim)
+        except HoldLost:
+            if not killed:
                 return self._missed()
-            if not release:
-                killed = self.run.kill(self.kill.victim)
         if release:
             self._pause(_COMMIT_SECONDS * self.kill.chance)
             killed = self.run.kill(self.kill.victim)
@@ -146,11 +151,16 @@ class Strike:
     def _connection(self) -> Struck:
         if not self._past_first_batch():
             return self._missed()
-        with self.contents.hold(self.kill.sink) as held:
-            if held is None or not self._until_waiting(held):
+        terminated = 0
+        try:
+            with self.contents.hold(self.kill.sink) as held:
+                if held is None or not self._until_waiting(held):
+                    return self._missed()
+                planned, terminated = self.log.planned, held.disconnect()
+                self.run.struck = self.run.struck or terminated > 0
+        except HoldLost:
+            if not terminated:
                 return self._missed()
-            planned, terminated = self.log.planned, held.disconnect()
-            self.run.struck = self.run.struck or terminated > 0
         state = f"{count_of(terminated, 'connection')} terminated"
         return Struck(terminated > 0, planned, state)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from headwater.connectors.contract import HoldLost
 from headwater.proof.checkpoints import Progress, QueryLog
 from headwater.proof.points import BY_NAME, PlannedKill, Victim
 from headwater.proof.runs import Deadline
@@ -166,3 +167,12 @@ def test_lost_connections_do_not_kill_the_run(scene: Scene) -> None:
     struck, run = scene.strike("connection", *scene.batch(1), lambda: scene.plan(2), victim=Victim.CONNECTION)
     assert (struck.reached, struck.state) == (True, "2 connections terminated")
     assert (run.ended, run.victims, run.struck) == (False, [], True)
+
+
+@pytest.mark.parametrize("point", ["after-staging", "before-sink-commit", "connection"])
+def test_a_lock_that_is_lost_is_a_point_that_was_not_reached(scene: Scene, point: str) -> None:
+    def lose() -> None:
+        raise HoldLost("connection lost")
+
+    struck, run = scene.strike(point, *scene.batch(1), lose)
+    assert (struck.reached, struck.killed, run.victims) == (False, False, [])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from headwater.connectors.contract import Held, Scratch, Snapshot
+from headwater.connectors.contract import Held, HoldLost, Scratch, Snapshot
 from headwater.connectors.databases.database import (
     LEDGER,
     Busy,
@@ -109,26 +109,27 @@ class HeldLedger:
 
 @contextmanager
 def hold(database: Database) -> Iterator[Held | None]:
-    """Let commits wait. The lock is that of a commit, so the ledger does not change before the end of the block."""
+    """Let commits wait; None if that is not possible now, and HoldLost if the connection is lost meanwhile.
+
+    The lock is that of a commit, so the ledger does not change before the end of the block.
+    """
+    locked = False
     try:
-        opened = database.connect()
-        session = opened.__enter__()
-    except _NOW_UNREADABLE:
+        # An error inside passes through `connect`, which translates it.
+        with database.connect() as session:
+            found = ((each, each.read(session)) for each in _rows_of_ledger(database, session))
+            own = [each for each, recorded in found if recorded and recorded.batch >= 0]
+            if own:
+                with session.transaction():
+                    # By its key, so that rows of other queries stay unlocked.
+                    own[0].read(session, lock=True)
+                    locked = True
+                    yield HeldLedger(database, session)
+    except _NOW_UNREADABLE as error:
+        if locked:
+            raise HoldLost(str(error)) from error
+    if not locked:
         yield None
-        return
-    try:
-        found = ((each, each.read(session)) for each in _rows_of_ledger(database, session))
-        own = [each for each, recorded in found if recorded and recorded.batch >= 0]
-        if not own:
-            yield None
-            return
-        with session.transaction():
-            # By its key, so that rows of other queries stay unlocked.
-            own[0].read(session, lock=True)
-            yield HeldLedger(database, session)
-    finally:
-        with suppress(*_NOW_UNREADABLE):
-            opened.__exit__(None, None, None)
 
 
 def discard(database: Database, *, patience: float = PATIENCE) -> None:
