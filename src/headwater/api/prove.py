@@ -120,7 +120,7 @@ def run_proof(
             kills=tuple(prover.outcome.kills),
             violations=tuple(prover.outcome.violations),
             points=names,
-            scratch=(plan.directory, plan.code) if options.keep else (),
+            scratch=(plan.directory, plan.code, *prover.places) if options.keep else (),
         )
 
 
@@ -147,7 +147,7 @@ def _prove(
         return prover
     finally:
         try:
-            for problem in close(contents, launcher):
+            for problem in close(contents, launcher, keep=options.keep):
                 stdout(str(problem))
         finally:
             session.jvm.stop()

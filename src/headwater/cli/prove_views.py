@@ -138,6 +138,6 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
         yield f"  VIOLATION   {violation}"
     if certificate.violations:
         yield f"  to repeat   {certificate.command}"
-    for directory in certificate.scratch:
-        yield f"  scratch     {directory}"
+    for place in certificate.scratch:
+        yield f"  scratch     {place}"
     yield f"  badge       {certificate.badge}"

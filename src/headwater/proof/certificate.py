@@ -116,7 +116,7 @@ class Certificate:
     points: tuple[str, ...]
     """The points that were asked for."""
     scratch: tuple[str, ...] = ()
-    """The directories of the scratch copies, if they were kept."""
+    """The directories and tables of the scratch copies, if they were kept."""
 
     @property
     def proven(self) -> bool:

@@ -184,6 +184,12 @@ class Contents:
             return side.hold(sink.options, self._prepared.builder.context(sink))
         return nullcontext()
 
+    def places(self) -> tuple[str, ...]:
+        """Where the scratch copies are: tables and directories."""
+        return tuple(
+            place for sink in self.sinks.values() for place in sink_side(sink.connector).places(sink.options)
+        )
+
     def discard(self) -> None:
         """Remove what is outside of the scratch directory; QueryFailedError that names what is left."""
         left: list[Problem] = []

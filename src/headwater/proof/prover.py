@@ -106,6 +106,11 @@ class Prover:
             self._rounds(kills)
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Where the scratch copies are."""
+        return self._contents.places()
+
+    @property
     def reads(self) -> Mapping[str, int]:
         """How often the concurrent reader has read each sink."""
         return self._reader.reads if self._reader else {}
@@ -281,11 +286,11 @@ def new_tag() -> str:
     return secrets.token_hex(4)
 
 
-def close(contents: Contents | None, launcher: Launcher) -> tuple[Problem, ...]:
-    """End what still runs, and remove what is outside of the scratch directory; returns what is left."""
+def close(contents: Contents | None, launcher: Launcher, *, keep: bool = False) -> tuple[Problem, ...]:
+    """End what still runs, and remove what is outside of the scratch directory; returns what could not be removed."""
     launcher.close()
     try:
-        if contents is not None:
+        if contents is not None and not keep:
             contents.discard()
     except HeadwaterError as error:
         return error.problems

@@ -66,3 +66,11 @@ def test_the_end_reports_what_is_left_and_does_not_fail(side: Side) -> None:
     assert [each.params["place"] for each in close(contents_of(a="down"), launcher)] == ["table down"]
     assert close(None, launcher) == ()
     assert closed == [True, True]
+
+
+def test_scratch_copies_that_are_kept_are_named(side: Side) -> None:
+    launcher: Any = SimpleNamespace(close=lambda: None)
+    contents = contents_of(a="up", b="down")
+    assert close(contents, launcher, keep=True) == ()
+    assert side.removed == []
+    assert contents.places() == ("table up", "table down")
