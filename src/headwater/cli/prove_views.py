@@ -129,6 +129,8 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
         if sink.not_in_batch:
             rows = count_of(sink.not_in_batch, "row")
             yield f"              {rows} not in the batch result, because rows are late or windows open"
+        if sink.no_batch:
+            yield f"              no batch result: {sink.no_batch}"
     for each in certificate.not_proven:
         yield f"  not proven  {each.sink} ({each.connector}): {each.reason}"
     for name, (reached, tried) in certificate.of_points().items():

@@ -41,6 +41,8 @@ class SinkProof:
     """How often the concurrent reader has read it."""
     not_in_batch: int = 0
     """Rows of an undisturbed run that the batch result does not have: late rows, or windows that stay open."""
+    no_batch: str = ""
+    """Why the reference is not the batch result, if a batch run could not write it."""
 
 
 @dataclass(frozen=True)

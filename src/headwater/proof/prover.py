@@ -52,6 +52,8 @@ class Expected:
     reference: Reference
     rows: Rows
     not_in_batch: int = 0
+    no_batch: str = ""
+    """Why there is no batch result."""
 
 
 @dataclass
@@ -127,6 +129,7 @@ class Prover:
                 self.outcome.compared,
                 self.reads.get(name, 0),
                 each.not_in_batch,
+                each.no_batch,
             )
             for name, each in self.expected.items()
         )
@@ -153,21 +156,23 @@ class Prover:
         for name in self._contents.sinks:
             self.expected[name] = self._expected(name, batch[name], self._contents.read_finally(name))
 
-    def _batch_rows(self, name: str) -> Rows | None:
-        """The batch result of a sink; None if there is none."""
+    def _batch_rows(self, name: str) -> Rows | str:
+        """The batch result of a sink, or why there is none."""
         sink = self._contents.sinks[name]
         if not sink_side(sink.connector).batch:
-            return None
+            return f"the connector `{sink.connector}` cannot write it"
         try:
             self._contents.write_batch(name)
-        except Exception:  # noqa: BLE001 - also from the user's code; the run without kills reports what is wrong
+        except Exception as error:  # also from the user's code; the certificate shows it
+            if isinstance(error, HeadwaterError) and error.retryable:
+                raise
             # For example an upsert of several versions of a row: only a stream knows which is the last one.
-            return None
+            return _reason(error)
         return self._contents.read_finally(name)
 
-    def _expected(self, name: str, batch: Rows | None, stream: Rows) -> Expected:
-        if batch is None:
-            return Expected(Reference.STREAM, stream)
+    def _expected(self, name: str, batch: Rows | str, stream: Rows) -> Expected:
+        if isinstance(batch, str):
+            return Expected(Reference.STREAM, stream, no_batch=batch)
         difference = Difference.of(batch, stream)
         if difference is None:
             return Expected(Reference.BATCH, batch)
@@ -279,6 +284,14 @@ class Prover:
         if (sink, what) not in known:
             self.outcome.violations.append(violation)
             self._emit(Violated(violation))
+
+
+def _reason(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, HeadwaterError) and error.problems:
+        return error.problems[0].message.rstrip(".")
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[:1]]).rstrip(". ")
 
 
 def new_tag() -> str:

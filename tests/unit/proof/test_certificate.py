@@ -51,6 +51,13 @@ def test_a_proven_pipeline_is_shown_with_what_was_not_reached() -> None:
     assert CERTIFICATE.exit_code == 0
 
 
+def test_why_there_is_no_batch_result_is_shown() -> None:
+    sink = replace(CERTIFICATE.sinks[0], no_batch="ValueError: two rows")
+    certificate = replace(CERTIFICATE, sinks=(sink,))
+    assert "no batch result: ValueError: two rows" in "\n".join(certificate_lines(certificate))
+    assert certificate.to_json()["sinks"][0]["no_batch"] == "ValueError: two rows"
+
+
 def test_a_violation_is_shown_with_its_rows_and_the_command() -> None:
     certificate = replace(CERTIFICATE, violations=(VIOLATION,), scratch=("/scratch",))
     text = "\n".join(certificate_lines(certificate))

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from headwater.connectors.databases.errors import DATABASE_UNAVAILABLE
 from headwater.errors import HeadwaterError, QueryFailedError
 from headwater.errors.catalogue.proving import PROVE_SCRATCH_LEFT, PROVE_TIMEOUT
 from headwater.proof import contents as module
-from headwater.proof.contents import Contents
-from headwater.proof.prover import close
+from headwater.proof.certificate import Reference
+from headwater.proof.contents import Contents, as_rows
+from headwater.proof.prover import Prover, close
 
 DOWN = QueryFailedError(PROVE_TIMEOUT.at(None, timeout="1 s", kills=0, planned=1))
 
@@ -32,6 +34,8 @@ class Side:
         if options == "down":
             raise DOWN
         self.removed.append(options)
+
+    batch = True
 
 
 @pytest.fixture
@@ -74,3 +78,29 @@ def test_scratch_copies_that_are_kept_are_named(side: Side) -> None:
     assert close(contents, launcher, keep=True) == ()
     assert side.removed == []
     assert contents.places() == ("table up", "table down")
+
+
+def prover_of(error: Exception, monkeypatch: pytest.MonkeyPatch, side: Side) -> Prover:
+    """A prover whose batch run fails."""
+    contents = contents_of(a="up")
+
+    def write_batch(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(contents, "write_batch", write_batch)
+    monkeypatch.setattr("headwater.proof.prover.sink_side", lambda name: side)
+    nothing: Any = None
+    return Prover(nothing, nothing, contents, nothing, nothing, lambda event: None)
+
+
+def test_why_there_is_no_batch_result_is_kept(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    prover = prover_of(ValueError("two rows\nof one key"), monkeypatch, side)
+    reason = prover._batch_rows("a")
+    expected = prover._expected("a", reason, as_rows([(1,)]))
+    assert (expected.reference, expected.no_batch) == (Reference.STREAM, "ValueError: two rows")
+
+
+def test_a_database_that_is_down_is_no_reason(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    down = QueryFailedError(DATABASE_UNAVAILABLE.at(None, sink="a", says="refused", address="h"))
+    with pytest.raises(QueryFailedError, match="refused"):
+        prover_of(down, monkeypatch, side)._batch_rows("a")
