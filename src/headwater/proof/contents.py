@@ -108,7 +108,16 @@ class Contents:
             )
 
     def read(self, name: str) -> Seen | None:
-        """The rows of a sink; None if they cannot be read at this moment."""
+        """The rows of a sink; None if they cannot be read at this moment, QueryFailedError if a value cannot be."""
+        try:
+            return self._read(name)
+        except (ValueError, OverflowError) as error:
+            # For example a time that Python does not have.
+            says = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". ")
+            place = self.sinks[name].position
+            raise QueryFailedError(PROVE_READ_FAILED.at(place, sink=name, says=says)) from error
+
+    def _read(self, name: str) -> Seen | None:
         sink = self.sinks[name]
         side: object = sink_side(sink.connector)
         if isinstance(side, ShowsContents):

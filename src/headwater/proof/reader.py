@@ -74,7 +74,11 @@ class Reader:
         pause = _PAUSE_SECONDS
         while not self._end.wait(pause):
             looked = time.monotonic()
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - without its reads, less is proven: report any error
+                self._found("", f"the concurrent reader failed: {type(error).__name__}: {error}", None)
+                return
             # The runs need the cores more than the reader.
             pause = max(_PAUSE_SECONDS, _SHARE * (time.monotonic() - looked))
 

@@ -104,3 +104,19 @@ def test_a_database_that_is_down_is_no_reason(side: Side, monkeypatch: pytest.Mo
     down = QueryFailedError(DATABASE_UNAVAILABLE.at(None, sink="a", says="refused", address="h"))
     with pytest.raises(QueryFailedError, match="refused"):
         prover_of(down, monkeypatch, side)._batch_rows("a")
+
+
+@pytest.mark.parametrize("error", [ValueError("year 0 is out of range"), OverflowError("too large")])
+def test_a_value_that_cannot_be_read_is_an_error_of_the_sink(
+    side: Side, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    contents = contents_of(a="up")
+
+    def read(name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(contents, "_read", read)
+    assert contents.try_read("a") is None
+    with pytest.raises(QueryFailedError, match=str(error)) as failed:
+        contents.read_finally("a")
+    assert failed.value.problems[0].code == "HW-PROVE-READ-FAILED"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headwater.proof.contents import Rows, Seen, as_rows
+from headwater.proof.contents import Difference, Rows, Seen, as_rows
 from headwater.proof.reader import Reader
 from headwater.spec import Mode
 
@@ -70,3 +71,22 @@ def test_a_reset_forgets_what_was_seen() -> None:
         sinks.seen = Seen(rows(2), 0)
     reader.look()
     assert found == []
+
+
+def test_a_reader_that_fails_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.proof.reader._PAUSE_SECONDS", 0.001)
+
+    class Broken(Sinks):
+        def try_read(self, name: str) -> Seen | None:
+            raise RuntimeError("no rows")
+
+    failed, found = threading.Event(), list[tuple[str, str]]()
+
+    def report(sink: str, what: str, difference: Difference | None) -> None:
+        found.append((sink, what))
+        failed.set()
+
+    reader = Reader(Broken(Mode.APPEND), {"out": rows(1)}, report)  # type: ignore[arg-type]
+    with reader.running():
+        assert failed.wait(30)
+    assert found == [("", "the concurrent reader failed: RuntimeError: no rows")]
