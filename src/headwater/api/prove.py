@@ -107,7 +107,16 @@ def run_proof(
         return Certificate(
             pipeline=spec.name,
             file=str(file),
-            command=command_of(str(file), options.kills, options.seed, names, options.inputs),
+            command=command_of(
+                str(file),
+                options.kills,
+                options.seed,
+                names,
+                options.inputs,
+                timeout="" if options.timeout == DEFAULT_TIMEOUT else str(options.timeout),
+                master=options.master,
+                conf=options.conf,
+            ),
             versions=_versions(),
             started_at=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 1),

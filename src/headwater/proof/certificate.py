@@ -14,6 +14,7 @@ from headwater.proof.points import POINTS, PlannedKill
 from headwater.proof.scratch import Unproven
 from headwater.proof.strikes import Struck
 from headwater.values import count_of
+from headwater.values.secrets import masked
 
 VERSION = 1
 
@@ -186,13 +187,26 @@ class Certificate:
 
 
 def command_of(
-    file: str, kills: int, seed: int, points: tuple[str, ...], inputs: Mapping[str, tuple[str, ...]]
+    file: str,
+    kills: int,
+    seed: int,
+    points: tuple[str, ...],
+    inputs: Mapping[str, tuple[str, ...]],
+    *,
+    timeout: str = "",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> str:
-    """The command that repeats a proof."""
+    """The command that repeats a proof. Secrets in settings are masked."""
     words = ["headwater", "prove", file, "--kills", str(kills), "--seed", str(seed)]
     if len(points) < len(POINTS):
         words += [word for point in points for word in ("--point", point)]
     words += [
         word for name, paths in inputs.items() for path in paths for word in ("--input", f"{name}={path}")
+    ]
+    words += ["--timeout", timeout] if timeout else []
+    words += ["--master", master] if master else []
+    words += [
+        word for key, value in (conf or {}).items() for word in ("--conf", f"{key}={masked(key, value)}")
     ]
     return shlex.join(words)

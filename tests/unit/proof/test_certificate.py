@@ -89,3 +89,10 @@ def test_the_command_names_only_what_is_not_the_default() -> None:
     assert command_of("a b.yml", 3, 1, tuple(BY_NAME), {}) == "headwater prove 'a b.yml' --kills 3 --seed 1"
     words = command_of("p.yml", 3, 1, ("random",), {"orders": ("/in",)})
     assert words == "headwater prove p.yml --kills 3 --seed 1 --point random --input orders=/in"
+    conf = {"spark.sql.shuffle.partitions": "4", "spark.hadoop.fs.s3a.secret.key": "sesame"}
+    words = command_of("p.yml", 3, 1, tuple(BY_NAME), {}, timeout="3 hours", master="local[2]", conf=conf)
+    assert words.startswith(
+        "headwater prove p.yml --kills 3 --seed 1 --timeout '3 hours' --master 'local[2]' "
+        "--conf spark.sql.shuffle.partitions=4 --conf "
+    )
+    assert "sesame" not in words
