@@ -35,7 +35,6 @@ from headwater.values import Duration, did_you_mean
 BATCHES = 8
 """The number of batches into which a source without limits is divided."""
 _RUN = "headwater.api.prove_run"
-DEFAULT_KILLS = len(POINTS)
 DEFAULT_SEED = 1
 DEFAULT_TIMEOUT = Duration.parse("2 hours")
 
@@ -44,7 +43,8 @@ DEFAULT_TIMEOUT = Duration.parse("2 hours")
 class ProofOptions:
     """What to kill, and how to run; nothing here changes the meaning of the pipeline."""
 
-    kills: int = DEFAULT_KILLS
+    kills: int | None = None
+    """None for one at each point that a sink supports."""
     seed: int = DEFAULT_SEED
     points: tuple[str, ...] = ()
     """Only these points; none for all."""
@@ -60,7 +60,7 @@ class ProofOptions:
 def prove(
     file: str | Path,
     *,
-    kills: int = DEFAULT_KILLS,
+    kills: int | None = None,
     seed: int = DEFAULT_SEED,
     points: Sequence[str] = (),
     inputs: Mapping[str, str | Path] | None = None,
@@ -71,6 +71,7 @@ def prove(
 ) -> Certificate:
     """Prove the pipeline of a file, and return the certificate.
 
+    `kills` is the number of kills, by default one at each point that a sink supports.
     `points` are the names of points, by default all. `inputs` are files or directories to read instead of the
     current data, by source. Violations do not raise an error: see `certificate.proven`.
     """
@@ -109,7 +110,7 @@ def run_proof(
             file=str(file),
             command=command_of(
                 str(file),
-                options.kills,
+                prover.outcome.kills_requested,
                 options.seed,
                 names,
                 options.inputs,
@@ -121,7 +122,7 @@ def run_proof(
             started_at=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 1),
             seed=options.seed,
-            asked=options.kills,
+            kills_requested=prover.outcome.kills_requested,
             batches=prover.outcome.batches,
             rounds=prover.outcome.rounds,
             sinks=prover.proofs(),
@@ -141,7 +142,9 @@ def _prove(
     emit: EmitProof,
     stdout: Callable[[str], None],
 ) -> Prover:
-    deadline = Deadline(time.monotonic() + options.timeout.seconds, str(options.timeout), options.kills)
+    deadline = Deadline(
+        time.monotonic() + options.timeout.seconds, str(options.timeout), options.kills or len(points)
+    )
     launcher = Launcher(plan, options.master, options.conf, _RUN)
     emit(Phase("Starting Spark"))
     session = open_session(spec, master=options.master, conf=options.conf, stdout=stdout)

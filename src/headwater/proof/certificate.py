@@ -106,8 +106,7 @@ class Certificate:
     started_at: str
     seconds: float
     seed: int
-    asked: int
-    """The number of kills that was asked for."""
+    kills_requested: int
     batches: int
     """Batches of an undisturbed run, over all queries."""
     rounds: int
@@ -117,7 +116,7 @@ class Certificate:
     kills: tuple[Kill, ...]
     violations: tuple[Violation, ...]
     points: tuple[str, ...]
-    """The points that were asked for."""
+    """The points that were requested."""
     scratch: tuple[str, ...] = ()
     """The directories and tables of the scratch copies, if they were kept."""
 
@@ -170,7 +169,7 @@ class Certificate:
                     "started_at",
                     "seconds",
                     "seed",
-                    "asked",
+                    "kills_requested",
                     "batches",
                     "rounds",
                 )

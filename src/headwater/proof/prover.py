@@ -41,7 +41,8 @@ class Order:
     """What to prove, and how hard."""
 
     points: tuple[Point, ...]
-    kills: int
+    kills: int | None
+    """None for one at each point that a sink supports."""
     seed: int
 
 
@@ -65,6 +66,7 @@ class Outcome:
     rounds: int = 0
     compared: int = 0
     batches: int = 0
+    kills_requested: int = 0
 
 
 class Prover:
@@ -97,6 +99,7 @@ class Prover:
         if not kills:
             points = ", ".join(point.name for point in order.points)
             raise UsageError(PROVE_POINTS_UNSUPPORTED.at(None, pipeline=self._spec.name, points=points))
+        self.outcome.kills_requested = self._deadline.planned = len(kills)
         self._find_reference()
         if self.outcome.violations:
             # Every later comparison would fail as well.

@@ -21,7 +21,7 @@ CERTIFICATE = Certificate(
     started_at="2026-01-01T12:00:00+00:00",
     seconds=61.5,
     seed=7,
-    asked=2,
+    kills_requested=2,
     batches=5,
     rounds=1,
     sinks=(SinkProof("orders", "sqlite", "append", Reference.STREAM, 60, 1, 9, not_in_batch=2),),
@@ -78,7 +78,7 @@ def test_without_a_kill_at_its_point_nothing_is_proven() -> None:
 
 def test_the_json_has_all_of_it() -> None:
     found = json.loads(json.dumps(replace(CERTIFICATE, violations=(VIOLATION,)).to_json()))
-    assert (found["version"], found["proven"], found["seed"], found["asked"]) == (1, False, 7, 2)
+    assert (found["version"], found["proven"], found["seed"], found["kills_requested"]) == (1, False, 7, 2)
     assert found["points"]["worker"] == {"reached": 0, "tried": 1}
     assert [kill["reached"] for kill in found["kills"]] == [True, False]
     assert found["violations"][0]["difference"]["extra_rows"] == ["(1,)"]
