@@ -96,7 +96,7 @@ def run_proof(
         spec = load(file)
         directory = RunDirectory(spec.run_dir).proof(tag)
         plan = ScratchPlan(os.path.abspath(file), str(directory), tag, code, BATCHES, inputs=options.inputs)
-        plan, left_out = prepare_plan(spec, plan)
+        plan, not_proven = prepare_plan(spec, plan)
         try:
             plan.save()
             plan.clear_output()
@@ -126,7 +126,7 @@ def run_proof(
             batches=prover.outcome.batches,
             rounds=prover.outcome.rounds,
             sinks=prover.proofs(),
-            not_proven=(*left_out, *_quarantines(spec)),
+            not_proven=(*not_proven, *_quarantines(spec)),
             kills=tuple(prover.outcome.kills),
             violations=tuple(prover.outcome.violations),
             points=names,

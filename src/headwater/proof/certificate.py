@@ -12,7 +12,7 @@ from urllib.parse import quote
 from headwater.proof.contents import Difference
 from headwater.proof.points import POINTS, PlannedKill
 from headwater.proof.scratch import Unproven
-from headwater.proof.strikes import Struck
+from headwater.proof.strikes import KillResult
 from headwater.values import count_of
 from headwater.values.secrets import masked
 
@@ -60,16 +60,16 @@ class Kill:
     edited: bool
 
     @classmethod
-    def of(cls, planned: PlannedKill, struck: Struck) -> Kill:
+    def of(cls, planned: PlannedKill, result: KillResult) -> Kill:
         return cls(
             planned.number,
             planned.point.name,
             planned.sink,
             planned.victim.value,
-            struck.reached,
-            struck.batch,
-            struck.state,
-            struck.edited,
+            result.reached,
+            result.batch,
+            result.state,
+            result.edited,
         )
 
 

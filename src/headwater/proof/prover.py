@@ -29,7 +29,7 @@ from headwater.proof.points import PlannedKill, Point, Target, Victim, schedule
 from headwater.proof.reader import Reader
 from headwater.proof.runs import Deadline, Launcher, ScratchRun, query_log
 from headwater.proof.scratch import ScratchPlan
-from headwater.proof.strikes import Strike, Struck
+from headwater.proof.strikes import KillResult, Strike
 from headwater.spec import Mode, PipelineSpec
 
 _TRIES = 2
@@ -215,22 +215,22 @@ class Prover:
             if kill.point.starts and not fresh:
                 run.kill(Victim.BOTH)
                 run = self._launcher.start()
-            struck = self._struck(kill, run)
+            result = self._kill(kill, run)
             # It ended because of an earlier kill of a part of it.
-            failed = run.ended and run.struck and not struck.killed
-            if (struck.finished or failed) and tried < _TRIES:
+            failed = run.ended and run.was_killed and not result.killed
+            if (result.finished or failed) and tried < _TRIES:
                 waiting = [(kill, tried + 1), *waiting[1:]]
-                if struck.finished:
+                if result.finished:
                     break
                 run, fresh = self._launcher.start(), True
                 continue
-            self._record(kill, struck)
+            self._record(kill, result)
             waiting = waiting[1:]
             fresh = run.ended
-            if struck.finished:
+            if result.finished:
                 break
             if run.ended:
-                if run.exit_code != 0 and not run.struck:
+                if run.exit_code != 0 and not run.was_killed:
                     break
                 self._look()
                 run = self._launcher.start()
@@ -238,20 +238,20 @@ class Prover:
         self._finish(run)
         return waiting
 
-    def _struck(self, kill: PlannedKill, run: ScratchRun) -> Struck:
+    def _kill(self, kill: PlannedKill, run: ScratchRun) -> KillResult:
         log = self._log(kill.sink)
         others = tuple({each for each in map(self._log, self._contents.sinks) if each != log})
         return Strike(kill, run, log, self._contents, self._deadline, self._usual, others)()
 
-    def _record(self, planned: PlannedKill, struck: Struck) -> None:
-        kill = Kill.of(planned, struck)
+    def _record(self, planned: PlannedKill, result: KillResult) -> None:
+        kill = Kill.of(planned, result)
         self.outcome.kills.append(kill)
         self._deadline.done = len(self.outcome.kills)
         self._emit(Killed(kill))
 
     def _finish(self, run: ScratchRun) -> None:
         """Let the run process the rest, and compare all sinks."""
-        if run.wait(self._deadline) != 0 and run.struck:
+        if run.wait(self._deadline) != 0 and run.was_killed:
             # As a service manager does.
             run = self._launcher.start()
         if run.wait(self._deadline) != 0:
