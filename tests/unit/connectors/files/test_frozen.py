@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files import frozen
 from headwater.connectors.files.frozen import _link_all
 
 
@@ -60,7 +59,7 @@ def test_a_file_that_disappears_meanwhile_is_skipped(
         os.unlink(original)
         link(original, copy)
 
-    monkeypatch.setattr(frozen.os, "link", late)
+    monkeypatch.setattr("headwater.connectors.files.frozen.os.link", late)
     assert copied(folder, tmp_path / "copy") == {}
 
 
