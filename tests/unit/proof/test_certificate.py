@@ -38,7 +38,8 @@ def test_a_proven_pipeline_is_shown_with_what_was_not_reached() -> None:
     for part in (
         "Pipeline shop: proven",
         "2 kills, 1 reached their point, in 1 round, seed 7",
-        "orders (sqlite, append): 60 rows of the undisturbed run; compared 1 time, read 9 times by the concurrent reader",
+        "orders (sqlite, append): 60 rows of the undisturbed run; compared 1 time, ",
+        "read 9 times by the concurrent reader",
         "2 rows not in the batch result",
         "not proven  shown (console): it stores no rows",
         f"mid-task             1 kill: {BY_NAME['mid-task'].summary}",
