@@ -130,7 +130,7 @@ def run_proof(
             kills=tuple(prover.outcome.kills),
             violations=tuple(prover.outcome.violations),
             points=names,
-            scratch=(plan.directory, plan.code, *prover.places) if options.keep else (),
+            scratch=(plan.directory, plan.code, *prover.places) if options.keep else prover.outcome.left,
         )
 
 
@@ -149,6 +149,7 @@ def _prove(
     emit(Phase("Starting Spark"))
     session = open_session(spec, master=options.master, conf=options.conf, stdout=stdout)
     contents: Contents | None = None
+    prover: Prover | None = None
     try:
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
@@ -159,8 +160,11 @@ def _prove(
         return prover
     finally:
         try:
-            for problem in close(contents, launcher, keep=options.keep):
+            left = close(contents, launcher, keep=options.keep)
+            for problem in left:
                 stdout(str(problem))
+            if prover:
+                prover.outcome.left = tuple(str(problem.params["place"]) for problem in left)
         finally:
             session.jvm.stop()
 

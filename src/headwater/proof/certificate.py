@@ -118,7 +118,7 @@ class Certificate:
     points: tuple[str, ...]
     """The points that were requested."""
     scratch: tuple[str, ...] = ()
-    """The directories and tables of the scratch copies, if they were kept."""
+    """The directories and tables of the scratch copies, if they were kept or could not be removed."""
 
     @property
     def proven(self) -> bool:

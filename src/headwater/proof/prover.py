@@ -67,6 +67,8 @@ class Outcome:
     compared: int = 0
     batches: int = 0
     kills_requested: int = 0
+    left: tuple[str, ...] = ()
+    """Scratch copies that could not be removed."""
 
 
 class Prover:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import headwater.api.prove as api
 from headwater.connectors.databases.errors import DATABASE_UNAVAILABLE
-from headwater.errors import HeadwaterError, QueryFailedError
+from headwater.errors import HeadwaterError, Problem, QueryFailedError
 from headwater.errors.catalogue.proving import PROVE_SCRATCH_LEFT, PROVE_TIMEOUT
 from headwater.proof import contents as module
 from headwater.proof.certificate import Reference
@@ -120,3 +121,29 @@ def test_a_value_that_cannot_be_read_is_an_error_of_the_sink(
     with pytest.raises(QueryFailedError, match=str(error)) as failed:
         contents.read_finally("a")
     assert failed.value.problems[0].code == "HW-PROVE-READ-FAILED"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_jvm_is_stopped_and_the_first_error_is_shown(
+    monkeypatch: pytest.MonkeyPatch, side: Side, fails: bool
+) -> None:
+    stopped, printed = list[bool](), list[str]()
+    session = SimpleNamespace(jvm=SimpleNamespace(stop=lambda: stopped.append(True)))
+    left = PROVE_SCRATCH_LEFT.at(None, sink="a", place="table t", says="refused")
+
+    def end(contents: Any, launcher: Any, *, keep: bool) -> tuple[Problem, ...]:
+        if fails:
+            raise RuntimeError("lost")
+        return (left,)
+
+    def prepare(*_: Any, **__: Any) -> None:
+        raise DOWN
+
+    monkeypatch.setattr(api, "open_session", lambda *_, **__: session)
+    monkeypatch.setattr(api, "prepare", prepare)
+    monkeypatch.setattr(api, "close", end)
+    nothing: Any = None
+    with pytest.raises(RuntimeError if fails else QueryFailedError):
+        api._prove(nothing, nothing, api.ProofOptions(), (), lambda event: None, printed.append)
+    assert stopped == [True]
+    assert printed == ([] if fails else [str(left)])
