@@ -35,7 +35,6 @@ from headwater.values import Duration, did_you_mean
 BATCHES = 8
 """The number of batches into which a source without limits is divided."""
 _RUN = "headwater.api.prove_run"
-DEFAULT_KILLS = len(POINTS)
 DEFAULT_SEED = 1
 DEFAULT_TIMEOUT = Duration.parse("2 hours")
 
@@ -44,7 +43,8 @@ DEFAULT_TIMEOUT = Duration.parse("2 hours")
 class ProofOptions:
     """What to kill, and how to run; nothing here changes the meaning of the pipeline."""
 
-    kills: int = DEFAULT_KILLS
+    kills: int | None = None
+    """None for one at each point that a sink supports."""
     seed: int = DEFAULT_SEED
     points: tuple[str, ...] = ()
     """Only these points; none for all."""
@@ -60,7 +60,7 @@ class ProofOptions:
 def prove(
     file: str | Path,
     *,
-    kills: int = DEFAULT_KILLS,
+    kills: int | None = None,
     seed: int = DEFAULT_SEED,
     points: Sequence[str] = (),
     inputs: Mapping[str, str | Path] | None = None,
@@ -71,6 +71,7 @@ def prove(
 ) -> Certificate:
     """Prove the pipeline of a file, and return the certificate.
 
+    `kills` is the number of kills, by default one at each point that a sink supports.
     `points` are the names of points, by default all. `inputs` are files or directories to read instead of the
     current data, by source. Violations do not raise an error: see `certificate.proven`.
     """
@@ -95,7 +96,7 @@ def run_proof(
         spec = load(file)
         directory = RunDirectory(spec.run_dir).proof(tag)
         plan = ScratchPlan(os.path.abspath(file), str(directory), tag, code, BATCHES, inputs=options.inputs)
-        plan, left_out = prepare_plan(spec, plan)
+        plan, not_proven = prepare_plan(spec, plan)
         try:
             plan.save()
             plan.clear_output()
@@ -107,20 +108,29 @@ def run_proof(
         return Certificate(
             pipeline=spec.name,
             file=str(file),
-            command=command_of(str(file), options.kills, options.seed, names, options.inputs),
+            command=command_of(
+                str(file),
+                prover.outcome.kills_requested,
+                options.seed,
+                names,
+                options.inputs,
+                timeout="" if options.timeout == DEFAULT_TIMEOUT else str(options.timeout),
+                master=options.master,
+                conf=options.conf,
+            ),
             versions=_versions(),
             started_at=started.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 1),
             seed=options.seed,
-            asked=options.kills,
+            kills_requested=prover.outcome.kills_requested,
             batches=prover.outcome.batches,
             rounds=prover.outcome.rounds,
             sinks=prover.proofs(),
-            not_proven=(*left_out, *_quarantines(spec)),
+            not_proven=(*not_proven, *_quarantines(spec)),
             kills=tuple(prover.outcome.kills),
             violations=tuple(prover.outcome.violations),
             points=names,
-            scratch=(plan.directory, plan.code) if options.keep else (),
+            scratch=(plan.directory, plan.code, *prover.places) if options.keep else prover.outcome.left,
         )
 
 
@@ -132,11 +142,14 @@ def _prove(
     emit: EmitProof,
     stdout: Callable[[str], None],
 ) -> Prover:
-    deadline = Deadline(time.monotonic() + options.timeout.seconds, str(options.timeout), options.kills)
+    deadline = Deadline(
+        time.monotonic() + options.timeout.seconds, str(options.timeout), options.kills or len(points)
+    )
     launcher = Launcher(plan, options.master, options.conf, _RUN)
     emit(Phase("Starting Spark"))
     session = open_session(spec, master=options.master, conf=options.conf, stdout=stdout)
     contents: Contents | None = None
+    prover: Prover | None = None
     try:
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
@@ -146,8 +159,14 @@ def _prove(
         prover.prove(Order(points, options.kills, options.seed))
         return prover
     finally:
-        close(contents, launcher)
-        session.jvm.stop()
+        try:
+            left = close(contents, launcher, keep=options.keep)
+            for problem in left:
+                stdout(str(problem))
+            if prover:
+                prover.outcome.left = tuple(str(problem.params["place"]) for problem in left)
+        finally:
+            session.jvm.stop()
 
 
 @contextmanager

@@ -14,7 +14,12 @@ from headwater.errors.catalogue.proving import PROVE_INPUT_INVALID, PROVE_OUTPUT
 
 Kills = Annotated[
     int | None,
-    typer.Option("--kills", metavar="N", min=1, help="Number of kills [default: one at each point]"),
+    typer.Option(
+        "--kills",
+        metavar="N",
+        min=1,
+        help="Number of kills [default: one at each point that a sink supports]",
+    ),
 ]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Seed of the order, the victims and the moments")
@@ -56,12 +61,12 @@ def prove(
     verbose: Verbose = False,
 ) -> None:
     """Kill real runs of a pipeline on scratch copies, and check that every sink is exactly-once."""
-    from headwater.api.prove import DEFAULT_KILLS, DEFAULT_TIMEOUT, ProofOptions, run_proof
+    from headwater.api.prove import DEFAULT_TIMEOUT, ProofOptions, run_proof
     from headwater.cli.json_output import print_json
     from headwater.cli.prove_views import show_certificate, view_of_proof
 
     options = ProofOptions(
-        kills=kills or DEFAULT_KILLS,
+        kills=kills,
         seed=seed,
         points=tuple(points or ()),
         inputs=_inputs(inputs or []),

@@ -115,20 +115,22 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
     yield f"Pipeline {certificate.pipeline}: {'proven' if certificate.proven else 'NOT PROVEN'}"
     versions = ", ".join(f"{name} {version}" for name, version in certificate.versions.items())
     yield f"  versions    {versions}"
-    hits, rounds = len(certificate.hits), count_of(certificate.rounds, "round")
-    yield f"  kills       {hits} at their points, {len(certificate.kills)} tried, in {rounds}, seed {certificate.seed}"
+    kills, rounds = count_of(len(certificate.kills), "kill"), count_of(certificate.rounds, "round")
+    hits = f"{len(certificate.hits)} reached their point"
+    yield f"  kills       {kills}, {hits}, in {rounds}, seed {certificate.seed}"
     yield f"  input       {count_of(certificate.batches, 'batch', 'batches')}, {certificate.seconds:g} s"
     if certificate.batches < _FEW * len(certificate.sinks):
         yield "              few batches: kills hit the same ones again; add data, or set a limit per batch"
     for sink in certificate.sinks:
         rows = f"{count_of(sink.rows, 'row')} of the {sink.reference}"
-        compared = (
-            f"compared {count_of(sink.compared, 'time')}, read {count_of(sink.reads, 'time')} meanwhile"
-        )
+        reads = f"read {count_of(sink.reads, 'time')} by the concurrent reader"
+        compared = f"compared {count_of(sink.compared, 'time')}, {reads}"
         yield f"  sink        {sink.sink} ({sink.connector}, {sink.mode}): {rows}; {compared}"
         if sink.not_in_batch:
             rows = count_of(sink.not_in_batch, "row")
             yield f"              {rows} not in the batch result, because rows are late or windows open"
+        if sink.no_batch:
+            yield f"              no batch result: {sink.no_batch}"
     for each in certificate.not_proven:
         yield f"  not proven  {each.sink} ({each.connector}): {each.reason}"
     for name, (reached, tried) in certificate.of_points().items():
@@ -138,6 +140,6 @@ def certificate_lines(certificate: Certificate) -> Iterator[str]:
         yield f"  VIOLATION   {violation}"
     if certificate.violations:
         yield f"  to repeat   {certificate.command}"
-    for directory in certificate.scratch:
-        yield f"  scratch     {directory}"
+    for place in certificate.scratch:
+        yield f"  scratch     {place}"
     yield f"  badge       {certificate.badge}"

@@ -265,6 +265,10 @@ class Snapshot:
     """The newest batch in the rows; None before the first one."""
 
 
+class HoldLost(Exception):
+    """The lock that lets the commits of a sink wait was lost, for example with its connection."""
+
+
 class Held(Protocol):
     """The commits of a sink wait."""
 

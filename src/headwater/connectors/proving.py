@@ -45,7 +45,7 @@ class ShowsContents(Protocol):
         """Its rows and batch at one moment; None if they cannot be read now."""
 
     def hold(self, options: Any, context: Context) -> AbstractContextManager[Held | None]:
-        """Let commits wait inside the block; None if there was no commit yet."""
+        """Let commits wait inside the block; None if that is not possible now. HoldLost if they wait no longer."""
 
 
 @runtime_checkable

@@ -12,8 +12,9 @@ from urllib.parse import quote
 from headwater.proof.contents import Difference
 from headwater.proof.points import POINTS, PlannedKill
 from headwater.proof.scratch import Unproven
-from headwater.proof.strikes import Struck
+from headwater.proof.strikes import KillResult
 from headwater.values import count_of
+from headwater.values.secrets import masked
 
 VERSION = 1
 
@@ -41,6 +42,8 @@ class SinkProof:
     """How often the concurrent reader has read it."""
     not_in_batch: int = 0
     """Rows of an undisturbed run that the batch result does not have: late rows, or windows that stay open."""
+    no_batch: str = ""
+    """Why the reference is not the batch result, if a batch run could not write it."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,16 @@ class Kill:
     edited: bool
 
     @classmethod
-    def of(cls, planned: PlannedKill, struck: Struck) -> Kill:
+    def of(cls, planned: PlannedKill, result: KillResult) -> Kill:
         return cls(
             planned.number,
             planned.point.name,
             planned.sink,
             planned.victim.value,
-            struck.reached,
-            struck.batch,
-            struck.state,
-            struck.edited,
+            result.reached,
+            result.batch,
+            result.state,
+            result.edited,
         )
 
 
@@ -103,8 +106,7 @@ class Certificate:
     started_at: str
     seconds: float
     seed: int
-    asked: int
-    """The number of kills that was asked for."""
+    kills_requested: int
     batches: int
     """Batches of an undisturbed run, over all queries."""
     rounds: int
@@ -114,9 +116,9 @@ class Certificate:
     kills: tuple[Kill, ...]
     violations: tuple[Violation, ...]
     points: tuple[str, ...]
-    """The points that were asked for."""
+    """The points that were requested."""
     scratch: tuple[str, ...] = ()
-    """The directories of the scratch copies, if they were kept."""
+    """The directories and tables of the scratch copies, if they were kept or could not be removed."""
 
     @property
     def proven(self) -> bool:
@@ -167,7 +169,7 @@ class Certificate:
                     "started_at",
                     "seconds",
                     "seed",
-                    "asked",
+                    "kills_requested",
                     "batches",
                     "rounds",
                 )
@@ -184,13 +186,26 @@ class Certificate:
 
 
 def command_of(
-    file: str, kills: int, seed: int, points: tuple[str, ...], inputs: Mapping[str, tuple[str, ...]]
+    file: str,
+    kills: int,
+    seed: int,
+    points: tuple[str, ...],
+    inputs: Mapping[str, tuple[str, ...]],
+    *,
+    timeout: str = "",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
 ) -> str:
-    """The command that repeats a proof."""
+    """The command that repeats a proof. Secrets in settings are masked."""
     words = ["headwater", "prove", file, "--kills", str(kills), "--seed", str(seed)]
     if len(points) < len(POINTS):
         words += [word for point in points for word in ("--point", point)]
     words += [
         word for name, paths in inputs.items() for path in paths for word in ("--input", f"{name}={path}")
+    ]
+    words += ["--timeout", timeout] if timeout else []
+    words += ["--master", master] if master else []
+    words += [
+        word for key, value in (conf or {}).items() for word in ("--conf", f"{key}={masked(key, value)}")
     ]
     return shlex.join(words)

@@ -17,8 +17,8 @@ from headwater.connectors.contract import Held
 from headwater.connectors.proving import HasReadFunction, MakesScratch, ShowsContents
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.prepare import Prepared
-from headwater.errors import HeadwaterError, QueryFailedError
-from headwater.errors.catalogue.proving import PROVE_READ_FAILED
+from headwater.errors import HeadwaterError, Problem, QueryFailedError
+from headwater.errors.catalogue.proving import PROVE_READ_FAILED, PROVE_SCRATCH_LEFT
 from headwater.proof.points import Needs
 from headwater.spark.session import active
 from headwater.spec import FunctionRef, SinkSpec
@@ -108,7 +108,16 @@ class Contents:
             )
 
     def read(self, name: str) -> Seen | None:
-        """The rows of a sink; None if they cannot be read at this moment."""
+        """The rows of a sink; None if they cannot be read at this moment, QueryFailedError if a value cannot be."""
+        try:
+            return self._read(name)
+        except (ValueError, OverflowError) as error:
+            # For example a time that Python does not have.
+            says = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". ")
+            place = self.sinks[name].position
+            raise QueryFailedError(PROVE_READ_FAILED.at(place, sink=name, says=says)) from error
+
+    def _read(self, name: str) -> Seen | None:
         sink = self.sinks[name]
         side: object = sink_side(sink.connector)
         if isinstance(side, ShowsContents):
@@ -184,9 +193,23 @@ class Contents:
             return side.hold(sink.options, self._prepared.builder.context(sink))
         return nullcontext()
 
+    def places(self) -> tuple[str, ...]:
+        """Where the scratch copies are: tables and directories."""
+        return tuple(
+            place for sink in self.sinks.values() for place in sink_side(sink.connector).places(sink.options)
+        )
+
     def discard(self) -> None:
-        """Remove what is outside of the scratch directory."""
+        """Remove what is outside of the scratch directory; QueryFailedError that names what is left."""
+        left: list[Problem] = []
         for sink in self.sinks.values():
-            side: object = sink_side(sink.connector)
+            side = sink_side(sink.connector)
             assert isinstance(side, MakesScratch), "the plan has only such sinks"
-            side.discard(sink.options, self._prepared.builder.context(sink))
+            try:
+                side.discard(sink.options, self._prepared.builder.context(sink))
+            except HeadwaterError as error:
+                place = ", ".join(side.places(sink.options))
+                says = str(error.problems[0].message).rstrip(".")
+                left.append(PROVE_SCRATCH_LEFT.at(sink.position, sink=sink.name, place=place, says=says))
+        if left:
+            raise QueryFailedError(*left)

@@ -78,13 +78,17 @@ class Target:
     has: frozenset[Needs]
 
 
-def schedule(points: Sequence[Point], targets: Sequence[Target], kills: int, seed: int) -> list[PlannedKill]:
-    """Every point once and in a random order, and then again, up to the number of kills.
+def schedule(
+    points: Sequence[Point], targets: Sequence[Target], kills: int | None, seed: int
+) -> list[PlannedKill]:
+    """Every point once and in a random order, and then again, up to the number of kills; without one, every point once.
 
     With the same seed, points, sinks, victims and moments are the same.
     """
     chance = random.Random(seed)
     found: list[PlannedKill] = []
+    if kills is None:
+        kills = sum(bool(_able(point, targets)) for point in points)
     while len(found) < kills:
         turn = [(point, _able(point, targets)) for point in chance.sample(points, len(points))]
         usable = [(point, able) for point, able in turn if able]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
 from headwater.connectors import sink_side
-from headwater.errors import HeadwaterError, PipelineError, QueryFailedError, UsageError
+from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError, UsageError
 from headwater.errors.catalogue.proving import (
     PROVE_INPUT_EMPTY,
     PROVE_POINTS_UNSUPPORTED,
@@ -29,7 +29,7 @@ from headwater.proof.points import PlannedKill, Point, Target, Victim, schedule
 from headwater.proof.reader import Reader
 from headwater.proof.runs import Deadline, Launcher, ScratchRun, query_log
 from headwater.proof.scratch import ScratchPlan
-from headwater.proof.strikes import Strike, Struck
+from headwater.proof.strikes import KillResult, Strike
 from headwater.spec import Mode, PipelineSpec
 
 _TRIES = 2
@@ -41,7 +41,8 @@ class Order:
     """What to prove, and how hard."""
 
     points: tuple[Point, ...]
-    kills: int
+    kills: int | None
+    """None for one at each point that a sink supports."""
     seed: int
 
 
@@ -52,6 +53,8 @@ class Expected:
     reference: Reference
     rows: Rows
     not_in_batch: int = 0
+    no_batch: str = ""
+    """Why there is no batch result."""
 
 
 @dataclass
@@ -63,6 +66,9 @@ class Outcome:
     rounds: int = 0
     compared: int = 0
     batches: int = 0
+    kills_requested: int = 0
+    left: tuple[str, ...] = ()
+    """Scratch copies that could not be removed."""
 
 
 class Prover:
@@ -95,6 +101,7 @@ class Prover:
         if not kills:
             points = ", ".join(point.name for point in order.points)
             raise UsageError(PROVE_POINTS_UNSUPPORTED.at(None, pipeline=self._spec.name, points=points))
+        self.outcome.kills_requested = self._deadline.planned = len(kills)
         self._find_reference()
         if self.outcome.violations:
             # Every later comparison would fail as well.
@@ -104,6 +111,11 @@ class Prover:
         self._reader = Reader(self._contents, rows, self._violate)
         with self._reader.running():
             self._rounds(kills)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where the scratch copies are."""
+        return self._contents.places()
 
     @property
     def reads(self) -> Mapping[str, int]:
@@ -122,6 +134,7 @@ class Prover:
                 self.outcome.compared,
                 self.reads.get(name, 0),
                 each.not_in_batch,
+                each.no_batch,
             )
             for name, each in self.expected.items()
         )
@@ -148,21 +161,23 @@ class Prover:
         for name in self._contents.sinks:
             self.expected[name] = self._expected(name, batch[name], self._contents.read_finally(name))
 
-    def _batch_rows(self, name: str) -> Rows | None:
-        """The batch result of a sink; None if there is none."""
+    def _batch_rows(self, name: str) -> Rows | str:
+        """The batch result of a sink, or why there is none."""
         sink = self._contents.sinks[name]
         if not sink_side(sink.connector).batch:
-            return None
+            return f"the connector `{sink.connector}` cannot write it"
         try:
             self._contents.write_batch(name)
-        except Exception:  # noqa: BLE001 - also from the user's code; the run without kills reports what is wrong
+        except Exception as error:  # also from the user's code; the certificate shows it
+            if isinstance(error, HeadwaterError) and error.retryable:
+                raise
             # For example an upsert of several versions of a row: only a stream knows which is the last one.
-            return None
+            return _reason(error)
         return self._contents.read_finally(name)
 
-    def _expected(self, name: str, batch: Rows | None, stream: Rows) -> Expected:
-        if batch is None:
-            return Expected(Reference.STREAM, stream)
+    def _expected(self, name: str, batch: Rows | str, stream: Rows) -> Expected:
+        if isinstance(batch, str):
+            return Expected(Reference.STREAM, stream, no_batch=batch)
         difference = Difference.of(batch, stream)
         if difference is None:
             return Expected(Reference.BATCH, batch)
@@ -202,22 +217,22 @@ class Prover:
             if kill.point.starts and not fresh:
                 run.kill(Victim.BOTH)
                 run = self._launcher.start()
-            struck = self._struck(kill, run)
+            result = self._kill(kill, run)
             # It ended because of an earlier kill of a part of it.
-            failed = run.ended and run.struck and not struck.killed
-            if (struck.finished or failed) and tried < _TRIES:
+            failed = run.ended and run.was_killed and not result.killed
+            if (result.finished or failed) and tried < _TRIES:
                 waiting = [(kill, tried + 1), *waiting[1:]]
-                if struck.finished:
+                if result.finished:
                     break
                 run, fresh = self._launcher.start(), True
                 continue
-            self._record(kill, struck)
+            self._record(kill, result)
             waiting = waiting[1:]
             fresh = run.ended
-            if struck.finished:
+            if result.finished:
                 break
             if run.ended:
-                if run.exit_code != 0 and not run.struck:
+                if run.exit_code != 0 and not run.was_killed:
                     break
                 self._look()
                 run = self._launcher.start()
@@ -225,20 +240,20 @@ class Prover:
         self._finish(run)
         return waiting
 
-    def _struck(self, kill: PlannedKill, run: ScratchRun) -> Struck:
+    def _kill(self, kill: PlannedKill, run: ScratchRun) -> KillResult:
         log = self._log(kill.sink)
         others = tuple({each for each in map(self._log, self._contents.sinks) if each != log})
         return Strike(kill, run, log, self._contents, self._deadline, self._usual, others)()
 
-    def _record(self, planned: PlannedKill, struck: Struck) -> None:
-        kill = Kill.of(planned, struck)
+    def _record(self, planned: PlannedKill, result: KillResult) -> None:
+        kill = Kill.of(planned, result)
         self.outcome.kills.append(kill)
         self._deadline.done = len(self.outcome.kills)
         self._emit(Killed(kill))
 
     def _finish(self, run: ScratchRun) -> None:
         """Let the run process the rest, and compare all sinks."""
-        if run.wait(self._deadline) != 0 and run.struck:
+        if run.wait(self._deadline) != 0 and run.was_killed:
             # As a service manager does.
             run = self._launcher.start()
         if run.wait(self._deadline) != 0:
@@ -276,14 +291,25 @@ class Prover:
             self._emit(Violated(violation))
 
 
+def _reason(error: Exception) -> str:
+    """An error in one line."""
+    if isinstance(error, HeadwaterError) and error.problems:
+        return error.problems[0].message.rstrip(".")
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[:1]]).rstrip(". ")
+
+
 def new_tag() -> str:
     """A part of the names of scratch tables."""
     return secrets.token_hex(4)
 
 
-def close(contents: Contents | None, launcher: Launcher) -> None:
-    """End what still runs, and remove what is outside of the scratch directory."""
+def close(contents: Contents | None, launcher: Launcher, *, keep: bool = False) -> tuple[Problem, ...]:
+    """End what still runs, and remove what is outside of the scratch directory; returns what could not be removed."""
     launcher.close()
-    if contents is not None:
-        with suppress(HeadwaterError):
+    try:
+        if contents is not None and not keep:
             contents.discard()
+    except HeadwaterError as error:
+        return error.problems
+    return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ _PAUSE_SECONDS, _SHARE = 0.3, 4
 
 @dataclass
 class Watched:
-    """What was seen of one sink since its last reset."""
+    """What was seen of one sink since its last reset: of all batches, only the rows of the newest are kept."""
 
-    reads: int = 0
-    by_batch: dict[int, Rows] = field(default_factory=dict)
+    batch: int = -1
+    rows: Rows = field(default_factory=Counter)
+    had_rows: bool = False
+    """The table had rows after an earlier batch."""
 
 
 Found = Callable[[str, str, Difference | None], None]
@@ -30,7 +33,8 @@ class Reader:
     """Reads all sinks again and again on a thread of its own.
 
     In append mode, a reader never sees a row that the expected result does not have, or has fewer times. For one
-    batch, all readers see the same rows: never a part. In complete mode, the table is never empty again.
+    batch, all readers see the same rows: never a part. In complete mode, the table is never empty after it has had
+    rows.
     """
 
     def __init__(self, contents: Contents, expected: Mapping[str, Rows], found: Found) -> None:
@@ -58,8 +62,7 @@ class Reader:
         """No read during the block, and what was seen before it is forgotten: the sinks are emptied."""
         with self._turn:
             yield
-            for each in self._watched.values():
-                each.by_batch.clear()
+            self._watched = {name: Watched() for name in self._watched}
 
     def look(self) -> None:
         """Read every sink once, now."""
@@ -74,7 +77,11 @@ class Reader:
         pause = _PAUSE_SECONDS
         while not self._end.wait(pause):
             looked = time.monotonic()
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - without its reads, less is proven: report any error
+                self._found("", f"the concurrent reader failed: {type(error).__name__}: {error}", None)
+                return
             # The runs need the cores more than the reader.
             pause = max(_PAUSE_SECONDS, _SHARE * (time.monotonic() - looked))
 
@@ -84,12 +91,13 @@ class Reader:
             difference = Difference.of(self._expected[name], seen.rows, partial=True)
             if difference:
                 self._found(name, "a reader saw rows that the result does not have", difference)
-        if seen.batch is None:
+        if seen.batch is None or seen.batch < watched.batch:
             return
-        before = watched.by_batch.setdefault(seen.batch, seen.rows)
-        difference = Difference.of(before, seen.rows)
+        if seen.batch > watched.batch:
+            had_rows = watched.had_rows or bool(watched.rows)
+            watched = self._watched[name] = Watched(seen.batch, seen.rows, had_rows)
+        difference = Difference.of(watched.rows, seen.rows)
         if difference:
             self._found(name, f"two readers saw different rows after batch {seen.batch}", difference)
-        earlier = any(rows for batch, rows in watched.by_batch.items() if batch < seen.batch)
-        if sink.mode is Mode.COMPLETE and earlier and not seen.rows:
+        if sink.mode is Mode.COMPLETE and watched.had_rows and not seen.rows:
             self._found(name, f"a reader saw an empty table after batch {seen.batch}", None)

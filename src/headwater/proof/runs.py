@@ -51,7 +51,7 @@ class ScratchRun:
     plan: ScratchPlan
     output: Path
     jvms: set[Process] = field(default_factory=set)
-    struck: bool = False
+    was_killed: bool = False
     """A part of it was killed, so it can fail if the pipeline does not restart its queries."""
 
     @property
@@ -75,7 +75,7 @@ class ScratchRun:
     def kill(self, victim: Victim) -> bool:
         """SIGKILL; False if there was nothing to kill."""
         killed = self._kill(victim)
-        self.struck = self.struck or killed
+        self.was_killed = self.was_killed or killed
         return killed
 
     def _kill(self, victim: Victim) -> bool:

@@ -137,11 +137,11 @@ def problems(spec: PipelineSpec, plan: ScratchPlan) -> Iterator[Problem]:
             yield PROVE_INPUT_UNSUPPORTED.at(None, source=name, connector=sources[name].connector)
     for source in spec.sources:
         side = source_side(source.connector)
-        told = {"source": source.name, "connector": source.connector}
+        params = {"source": source.name, "connector": source.connector}
         if not source.static and not side.replayable:
-            yield PROVE_SOURCE_UNREPLAYABLE.at(source.position, **told)
+            yield PROVE_SOURCE_UNREPLAYABLE.at(source.position, **params)
         elif not side.batch or side.made_while_running:
-            yield PROVE_INPUT_UNBOUNDED.at(source.position, **told)
+            yield PROVE_INPUT_UNBOUNDED.at(source.position, **params)
 
 
 def prepare_plan(spec: PipelineSpec, plan: ScratchPlan) -> tuple[ScratchPlan, tuple[Unproven, ...]]:
@@ -149,15 +149,15 @@ def prepare_plan(spec: PipelineSpec, plan: ScratchPlan) -> tuple[ScratchPlan, tu
     found = list(problems(spec, plan))
     if found:
         raise (UsageError if any(each.place is None for each in found) else PipelineError)(*found)
-    left_out = tuple(unproven(spec))
-    names = {each.sink for each in left_out}
+    not_proven = tuple(unproven(spec))
+    names = {each.sink for each in not_proven}
     sinks = tuple(sink.name for sink in spec.sinks if sink.name not in names)
     if not sinks:
-        reasons = "; ".join(f"`{each.sink}`: {each.reason}" for each in left_out)
+        reasons = "; ".join(f"`{each.sink}`: {each.reason}" for each in not_proven)
         raise PipelineError(
             PROVE_NO_SINKS.at(spec.position, pipeline=spec.name, reasons=reasons or "no sinks")
         )
-    return replace(plan, sinks=sinks), left_out
+    return replace(plan, sinks=sinks), not_proven
 
 
 def scratch_spec(spec: PipelineSpec, plan: ScratchPlan) -> PipelineSpec:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headwater.connectors.contract import HoldLost
 from headwater.proof.checkpoints import Progress, QueryLog
 from headwater.proof.contents import Contents
 from headwater.proof.points import PlannedKill, Victim
@@ -32,7 +33,7 @@ _STAGE_BATCHES = 1.5
 
 
 @dataclass(frozen=True)
-class Struck:
+class KillResult:
     """What one kill hit."""
 
     reached: bool
@@ -62,9 +63,9 @@ class Strike:
     others: tuple[QueryLog, ...] = ()
     """The logs of the other queries."""
 
-    def __call__(self) -> Struck:
+    def __call__(self) -> KillResult:
         """Kill at the point; not reached if the run was done before."""
-        steps: dict[str, Callable[[], Struck]] = {
+        steps: dict[str, Callable[[], KillResult]] = {
             "before-offsets": self._between_batches,
             "after-offsets": lambda: self._in_batch(0.0),
             "mid-task": lambda: self._in_batch(max(0.02, self.usual * self.kill.chance)),
@@ -97,7 +98,7 @@ class Strike:
 
     # The points.
 
-    def _between_batches(self) -> Struck:
+    def _between_batches(self) -> KillResult:
         before = self.log.committed
         if not self.run.wait_until(lambda: self.log.committed > before, self.deadline):
             return self._missed()
@@ -109,15 +110,15 @@ class Strike:
             self.log.forget_plan(progress.planned)
             progress, edited = self.log.progress, True
         reached = killed and not progress.unfinished
-        return Struck(reached, progress.planned, _state(progress, newest), edited=edited, killed=killed)
+        return KillResult(reached, progress.planned, _state(progress, newest), edited=edited, killed=killed)
 
-    def _in_batch(self, later: float) -> Struck:
+    def _in_batch(self, later: float) -> KillResult:
         if not self._next_plan():
             return self._missed()
         self._pause(later)
         return self._strike(_is_unwritten)
 
-    def _worker(self) -> Struck:
+    def _worker(self) -> KillResult:
         if not self._next_plan():
             return self._missed()
         before = self.log.progress
@@ -126,33 +127,42 @@ class Strike:
         )
         reached = killed and self.log.committed < before.planned
         state = f"batch {before.planned} was planned" if reached else "no worker runs"
-        return Struck(reached, before.planned, state)
+        return KillResult(reached, before.planned, state)
 
-    def _held(self, *, release: bool) -> Struck:
+    def _held(self, *, release: bool) -> KillResult:
         if not self._past_first_batch():
             return self._missed()
         killed = False
-        with self.contents.hold(self.kill.sink) as held:
-            if not self._until_waiting(held):
+        try:
+            with self.contents.hold(self.kill.sink) as held:
+                if not self._until_waiting(held):
+                    return self._missed()
+                if not release:
+                    killed = self.run.kill(self.kill.victim)
+        except HoldLost:
+            if not killed:
                 return self._missed()
-            if not release:
-                killed = self.run.kill(self.kill.victim)
         if release:
             self._pause(_COMMIT_SECONDS * self.kill.chance)
             killed = self.run.kill(self.kill.victim)
         # Only now: an embedded database has one connection at a time.
         return self._inspect(killed, _is_unwritten)
 
-    def _connection(self) -> Struck:
+    def _connection(self) -> KillResult:
         if not self._past_first_batch():
             return self._missed()
-        with self.contents.hold(self.kill.sink) as held:
-            if held is None or not self._until_waiting(held):
+        terminated = 0
+        try:
+            with self.contents.hold(self.kill.sink) as held:
+                if held is None or not self._until_waiting(held):
+                    return self._missed()
+                planned, terminated = self.log.planned, held.disconnect()
+                self.run.was_killed = self.run.was_killed or terminated > 0
+        except HoldLost:
+            if not terminated:
                 return self._missed()
-            planned, terminated = self.log.planned, held.disconnect()
-            self.run.struck = self.run.struck or terminated > 0
         state = f"{count_of(terminated, 'connection')} terminated"
-        return Struck(terminated > 0, planned, state)
+        return KillResult(terminated > 0, planned, state)
 
     def _past_first_batch(self) -> bool:
         """Wait for a commit of this run: its first batch also claims the ledger."""
@@ -168,7 +178,7 @@ class Strike:
             return not self.run.ended
         return self.run.wait_until(held.waiting, self.deadline, _BLOCKED_SECONDS)
 
-    def _after_sink_commit(self) -> Struck:
+    def _after_sink_commit(self) -> KillResult:
         planned, committed = self.log.planned, self.log.committed
 
         def is_there() -> bool:
@@ -180,29 +190,29 @@ class Strike:
             return self._missed()
         return self._strike_before_commit()
 
-    def _before_spark_commit(self) -> Struck:
+    def _before_spark_commit(self) -> KillResult:
         committed = self.log.committed
         if not self.run.wait_until(lambda: self.log.committed > committed, self.deadline):
             return self._missed()
         return self._strike_before_commit()
 
-    def _restart(self) -> Struck:
+    def _restart(self) -> KillResult:
         before = self.log.progress
         if not self.run.wait_until(self.run.look_for_jvm, self.deadline):
             return self._missed()
         self._pause(_START_SECONDS * self.kill.chance)
         return self._strike(lambda progress, newest: progress == before)
 
-    def _stop(self) -> Struck:
+    def _stop(self) -> KillResult:
         if not self._next_plan():
             return self._missed()
         self.run.stop()
         self._pause(_STOP_SECONDS * self.kill.chance)
         if self.run.ended:
-            return Struck(False, self.log.planned, "the run had stopped", killed=False)
+            return KillResult(False, self.log.planned, "the run had stopped", killed=False)
         return self._strike(lambda progress, newest: True)
 
-    def _random(self) -> Struck:
+    def _random(self) -> KillResult:
         if not self.run.wait_until(self.run.look_for_jvm, self.deadline):
             return self._missed()
         self._pause((3.0 + 4 * self.usual) * self.kill.chance)
@@ -212,21 +222,21 @@ class Strike:
 
     # Killing.
 
-    def _missed(self) -> Struck:
+    def _missed(self) -> KillResult:
         finished = self.run.exit_code == 0
         why = "the run had no more batches" if finished else "the run did not come to this point"
-        return Struck(False, None, why, killed=False, finished=finished)
+        return KillResult(False, None, why, killed=False, finished=finished)
 
-    def _strike(self, is_at_point: Callable[[Progress, int | None], bool]) -> Struck:
+    def _strike(self, is_at_point: Callable[[Progress, int | None], bool]) -> KillResult:
         """Kill, and compare the logs with the point."""
         return self._inspect(self.run.kill(self.kill.victim), is_at_point)
 
-    def _inspect(self, killed: bool, is_at_point: Callable[[Progress, int | None], bool]) -> Struck:
+    def _inspect(self, killed: bool, is_at_point: Callable[[Progress, int | None], bool]) -> KillResult:
         progress, newest = self.log.progress, self._newest
         reached = killed and is_at_point(progress, newest)
-        return Struck(reached, progress.planned, _state(progress, newest), killed=killed)
+        return KillResult(reached, progress.planned, _state(progress, newest), killed=killed)
 
-    def _strike_before_commit(self) -> Struck:
+    def _strike_before_commit(self) -> KillResult:
         """Kill, and let the newest batch of every query be without Spark's commit: all can crash in that moment."""
         killed = self.run.kill(Victim.BOTH)
         edited = killed and self._forget_commit(self.log)
@@ -236,7 +246,7 @@ class Strike:
         # A store that does not show its batches has this one: Spark had committed it.
         written = edited or (newest is not None and newest >= progress.planned)
         reached = killed and progress.unfinished and written
-        return Struck(reached, progress.planned, _state(progress, newest), edited=edited)
+        return KillResult(reached, progress.planned, _state(progress, newest), edited=edited)
 
     def _forget_commit(self, log: QueryLog) -> bool:
         progress = log.progress

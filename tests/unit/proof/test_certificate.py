@@ -21,7 +21,7 @@ CERTIFICATE = Certificate(
     started_at="2026-01-01T12:00:00+00:00",
     seconds=61.5,
     seed=7,
-    asked=2,
+    kills_requested=2,
     batches=5,
     rounds=1,
     sinks=(SinkProof("orders", "sqlite", "append", Reference.STREAM, 60, 1, 9, not_in_batch=2),),
@@ -37,8 +37,9 @@ def test_a_proven_pipeline_is_shown_with_what_was_not_reached() -> None:
     text = "\n".join(certificate_lines(CERTIFICATE))
     for part in (
         "Pipeline shop: proven",
-        "1 at their points, 2 tried, in 1 round, seed 7",
-        "orders (sqlite, append): 60 rows of the undisturbed run; compared 1 time, read 9 times meanwhile",
+        "2 kills, 1 reached their point, in 1 round, seed 7",
+        "orders (sqlite, append): 60 rows of the undisturbed run; compared 1 time, ",
+        "read 9 times by the concurrent reader",
         "2 rows not in the batch result",
         "not proven  shown (console): it stores no rows",
         f"mid-task             1 kill: {BY_NAME['mid-task'].summary}",
@@ -49,6 +50,13 @@ def test_a_proven_pipeline_is_shown_with_what_was_not_reached() -> None:
         assert part in text
     assert "to repeat" not in text
     assert CERTIFICATE.exit_code == 0
+
+
+def test_why_there_is_no_batch_result_is_shown() -> None:
+    sink = replace(CERTIFICATE.sinks[0], no_batch="ValueError: two rows")
+    certificate = replace(CERTIFICATE, sinks=(sink,))
+    assert "no batch result: ValueError: two rows" in "\n".join(certificate_lines(certificate))
+    assert certificate.to_json()["sinks"][0]["no_batch"] == "ValueError: two rows"
 
 
 def test_a_violation_is_shown_with_its_rows_and_the_command() -> None:
@@ -71,7 +79,7 @@ def test_without_a_kill_at_its_point_nothing_is_proven() -> None:
 
 def test_the_json_has_all_of_it() -> None:
     found = json.loads(json.dumps(replace(CERTIFICATE, violations=(VIOLATION,)).to_json()))
-    assert (found["version"], found["proven"], found["seed"], found["asked"]) == (1, False, 7, 2)
+    assert (found["version"], found["proven"], found["seed"], found["kills_requested"]) == (1, False, 7, 2)
     assert found["points"]["worker"] == {"reached": 0, "tried": 1}
     assert [kill["reached"] for kill in found["kills"]] == [True, False]
     assert found["violations"][0]["difference"]["extra_rows"] == ["(1,)"]
@@ -82,3 +90,10 @@ def test_the_command_names_only_what_is_not_the_default() -> None:
     assert command_of("a b.yml", 3, 1, tuple(BY_NAME), {}) == "headwater prove 'a b.yml' --kills 3 --seed 1"
     words = command_of("p.yml", 3, 1, ("random",), {"orders": ("/in",)})
     assert words == "headwater prove p.yml --kills 3 --seed 1 --point random --input orders=/in"
+    conf = {"spark.sql.shuffle.partitions": "4", "spark.hadoop.fs.s3a.secret.key": "sesame"}
+    words = command_of("p.yml", 3, 1, tuple(BY_NAME), {}, timeout="3 hours", master="local[2]", conf=conf)
+    assert words.startswith(
+        "headwater prove p.yml --kills 3 --seed 1 --timeout '3 hours' --master 'local[2]' "
+        "--conf spark.sql.shuffle.partitions=4 --conf "
+    )
+    assert "sesame" not in words

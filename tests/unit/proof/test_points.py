@@ -41,3 +41,12 @@ def test_points_that_no_sink_supports_give_no_kills() -> None:
     assert schedule([BY_NAME["connection"]], [FILES], 5, 1) == []
     (kill,) = schedule([BY_NAME["worker"]], [FILES], 1, 1)
     assert kill.victim is Victim.WORKER
+
+
+def test_without_a_number_every_point_that_a_sink_supports_comes_once() -> None:
+    assert {kill.point.name for kill in schedule(POINTS, [SERVER], None, 1)} == set(BY_NAME)
+    assert len(schedule(POINTS, [SERVER], None, 1)) == len(POINTS)
+    assert len(schedule(POINTS, [FILES], None, 1)) == len(POINTS) - 3
+    assert schedule(POINTS, [FILES], None, 1) == schedule(POINTS, [FILES], len(POINTS) - 3, 1)
+    (kill,) = schedule([BY_NAME["worker"]], [FILES], None, 1)
+    assert kill.point.name == "worker"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from headwater.connectors.contract import Held, Scratch, Snapshot
+from headwater.connectors.contract import Held, HoldLost, Scratch, Snapshot
 from headwater.connectors.databases.database import (
     LEDGER,
     Busy,
@@ -19,11 +19,13 @@ from headwater.connectors.databases.database import (
 from headwater.connectors.databases.ledger import Ledger
 from headwater.connectors.databases.names import quoted, table_name
 from headwater.connectors.databases.options import DatabaseSink, FileSink
-from headwater.connectors.databases.writer import drop_all_staging, ledger_of
+from headwater.connectors.databases.writer import Steps, drop_all_staging, ledger_of
 
 _NOW_UNREADABLE = (Unavailable, Busy, Rejected)
 """For example, a killed transaction that no writer has rolled back yet."""
 PREFIX = "headwater_prove_"
+PATIENCE = 30.0
+"""How long a removal is repeated: a killed process can hold a lock a little longer."""
 
 
 def scratch_options(options: DatabaseSink, scratch: Scratch) -> DatabaseSink:
@@ -107,33 +109,41 @@ class HeldLedger:
 
 @contextmanager
 def hold(database: Database) -> Iterator[Held | None]:
-    """Let commits wait. The lock is that of a commit, so the ledger does not change before the end of the block."""
+    """Let commits wait; None if that is not possible now, and HoldLost if the connection is lost meanwhile.
+
+    The lock is that of a commit, so the ledger does not change before the end of the block.
+    """
+    locked = False
     try:
-        opened = database.connect()
-        session = opened.__enter__()
-    except _NOW_UNREADABLE:
+        # An error inside passes through `connect`, which translates it.
+        with database.connect() as session:
+            found = ((each, each.read(session)) for each in _rows_of_ledger(database, session))
+            own = [each for each, recorded in found if recorded and recorded.batch >= 0]
+            if own:
+                with session.transaction():
+                    # By its key, so that rows of other queries stay unlocked.
+                    own[0].read(session, lock=True)
+                    locked = True
+                    yield HeldLedger(database, session)
+    except _NOW_UNREADABLE as error:
+        if locked:
+            raise HoldLost(str(error)) from error
+    if not locked:
         yield None
-        return
-    try:
-        found = ((each, each.read(session)) for each in _rows_of_ledger(database, session))
-        own = [each for each, recorded in found if recorded and recorded.batch >= 0]
-        if not own:
-            yield None
-            return
-        with session.transaction():
-            # By its key, so that rows of other queries stay unlocked.
-            own[0].read(session, lock=True)
-            yield HeldLedger(database, session)
-    finally:
-        with suppress(*_NOW_UNREADABLE):
-            opened.__exit__(None, None, None)
 
 
-def discard(database: Database) -> None:
-    """Drop the table and its staging, and forget it in the ledger. A file goes with its directory."""
+def discard(database: Database, *, patience: float = PATIENCE) -> None:
+    """Drop the table and its staging, and forget it in the ledger; QueryFailedError if that is not possible.
+
+    A file goes with its directory.
+    """
     if isinstance(database.target.options, FileSink):
         return
     assert PREFIX in database.target.options.into, "only a scratch table is dropped"
+    Steps(database, patience=patience).repeated(lambda: _drop(database))
+
+
+def _drop(database: Database) -> None:
     with database.connect() as session:
         place = database.locate(session)
         rows = _rows_of_ledger(database, session)

@@ -89,7 +89,7 @@ class Steps:
         self._patience = patience
         self._clock = clock or SystemClock()
 
-    def _repeated(self, step: Callable[[], T]) -> T:
+    def repeated(self, step: Callable[[], T]) -> T:
         """Repeat a step while the database is unavailable, for some time after the first failure."""
         deadline: float | None = None
         pause = _FIRST_PAUSE
@@ -154,7 +154,7 @@ class TableWriter(Steps):
     def write(self, rows: DataFrame, batch: BatchContext) -> None:
         """Write a batch, or nothing if the table has it. Epoch 0 is that of a query without a lock."""
         # After a failure, nothing is assumed about the table.
-        claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch)), None
+        claimed, self._claimed = self._claimed or self.repeated(lambda: self._claim(batch)), None
         self._write(rows, batch, claimed)
         self._claimed = replace(claimed, newest=batch.batch_id)
 
@@ -174,7 +174,7 @@ class TableWriter(Steps):
                 staged = None
                 raise
 
-        self._repeated(step)
+        self.repeated(step)
 
     def write_once(self, rows: DataFrame) -> None:
         """Write rows that belong to no query: in one transaction, and without the ledger."""
@@ -203,8 +203,8 @@ class TableWriter(Steps):
                 staged = None
                 raise
 
-        place, table = self._repeated(created)
-        self._repeated(step)
+        place, table = self.repeated(created)
+        self.repeated(step)
         # The rows are in the table. If this fails, the next batch run drops the staging.
         with suppress(Unavailable, Rejected), database.connect() as session:
             database.drop_staging(session, place, name, lambda name: True)
@@ -275,13 +275,13 @@ class FunctionLedger(Steps):
 
     def run(self, rows: DataFrame, batch: BatchContext, name: str, function: Callable[[str], None]) -> None:
         """Call the function with the token of the batch, which is the same at each attempt."""
-        claimed, self._claimed = self._claimed or self._repeated(lambda: self._claim(batch, name)), None
+        claimed, self._claimed = self._claimed or self.repeated(lambda: self._claim(batch, name)), None
         ledger, found = claimed
-        if self._repeated(lambda: self._has(ledger, found, batch)):
+        if self.repeated(lambda: self._has(ledger, found, batch)):
             compute(rows)
         else:
             function(f"{batch.query_id}-{batch.batch_id}")
-            self._repeated(lambda: self._record(ledger, found, batch))
+            self.repeated(lambda: self._record(ledger, found, batch))
         self._claimed = ledger, replace(found, batch=batch.batch_id)
 
     def _claim(self, batch: BatchContext, name: str) -> tuple[Ledger, Recorded]:

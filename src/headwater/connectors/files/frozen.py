@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from math import ceil
 from pathlib import Path
 
@@ -42,24 +43,47 @@ def _link_all(original: Path, copy: Path) -> None:
     copy.mkdir(parents=True)
     if original.is_file():
         _link(original, copy / original.name)
+    else:
+        _link_folder(original, copy, os.path.realpath(copy), ())
+
+
+def _link_folder(folder: Path, target: Path, copy: str, above: tuple[str, ...]) -> None:
+    real = os.path.realpath(folder)
+    # The run directory, with this copy, can be inside; and a symbolic link can lead to a directory above.
+    if real in above or copy == real:
         return
-    for folder, names, files in os.walk(original):
-        here = Path(folder)
-        # The run directory, with this copy, can be inside.
-        names[:] = [
-            name for name in names if not name.startswith(".") and not copy.is_relative_to(here / name)
-        ]
-        names[:] = [name for name in names if not name.startswith("_") or name == SINK_LOG or "=" in name]
-        target = copy / here.relative_to(original)
-        target.mkdir(exist_ok=True)
-        for name in files:
-            if not name.startswith("."):
-                _link(here / name, target / name)
+    target.mkdir(exist_ok=True)
+    for name in _names(folder):
+        each = folder / name
+        if not each.is_dir():
+            _link(each, target / name)
+        elif _is_read(name) and not Path(copy).is_relative_to(os.path.realpath(each)):
+            _link_folder(each, target / name, copy, (*above, real))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        # It does not exist, or no longer.
+        return []
+    return [name for name in names if not name.startswith(".")]
+
+
+def _is_read(folder: str) -> bool:
+    """Whether Spark reads files of a directory of this name."""
+    return not folder.startswith("_") or folder == SINK_LOG or "=" in folder
 
 
 def _link(original: Path, copy: Path) -> None:
-    try:
-        os.link(original, copy)
-    except OSError:
-        # Another file system, or one without links.
-        shutil.copy2(original, copy)
+    # A link to a symbolic link would not lead to the same file.
+    real = os.path.realpath(original)
+    with suppress(FileNotFoundError):
+        # It can disappear meanwhile.
+        try:
+            os.link(real, copy)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            # Another file system, or one without links.
+            shutil.copy2(real, copy)

@@ -46,6 +46,10 @@ PROVE_READ_FAILED = Entry(
     "Sink `{sink}`: the rows of its scratch copy could not be read: {says}.",
     "Check `read_back` of the sink, or the database. With `--keep`, the scratch copies stay.",
 )
+PROVE_SCRATCH_LEFT = Entry(
+    "Sink `{sink}`: could not remove its scratch copy, {place}: {says}.",
+    "Remove it when its store is available again. No run uses it.",
+)
 PROVE_TIMEOUT = Entry(
     "The proof did not complete within {timeout} ({kills} of {planned} kills).",
     "Set a longer `--timeout` or fewer `--kills`. With `--input`, you can pass less data.",

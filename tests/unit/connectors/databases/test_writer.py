@@ -51,7 +51,7 @@ def test_a_long_step_is_repeated_too() -> None:
             raise Unavailable("connection lost")
         return "done"
 
-    assert Steps(sqlite_database(), patience=60, clock=clock)._repeated(step) == "done"
+    assert Steps(sqlite_database(), patience=60, clock=clock).repeated(step) == "done"
     assert clock.pauses == [0.1]
 
 
@@ -62,7 +62,7 @@ def test_steps_are_repeated_for_a_limited_time() -> None:
         raise Unavailable("connection refused")
 
     with pytest.raises(QueryFailedError) as error:
-        Steps(sqlite_database(), patience=10, clock=clock)._repeated(step)
+        Steps(sqlite_database(), patience=10, clock=clock).repeated(step)
     (problem,) = error.value.problems
     assert problem.code == "HW-DATABASE-UNAVAILABLE"
     assert problem.params == {"sink": "out", "says": "connection refused", "address": "/nowhere/shop.db"}
