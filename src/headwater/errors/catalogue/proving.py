@@ -40,7 +40,8 @@ PROVE_POINTS_UNSUPPORTED = Entry(
 )
 PROVE_RUN_FAILED = Entry(
     "The pipeline failed without a kill: {says}.",
-    "Run `headwater check {file}` and `headwater run {file} --until-idle`, and correct the pipeline first.",
+    "Correct the pipeline first. To run it by hand with `headwater run {file} --until-idle`, set HEADWATER_SCRATCH "
+    "to an empty directory if a sink has `scratch: true`.",
 )
 PROVE_READ_FAILED = Entry(
     "Sink `{sink}`: the rows of its scratch copy could not be read: {says}.",
