@@ -367,12 +367,12 @@ def after_suspension(facts: QueryFacts) -> str:
     logs accept each batch once, so it is only this one.
     """
     side, twice = known_sink(facts.connector), "the batch in progress can be written twice"
-    has_log = _has_log(facts.connector) and not facts.group
+    has_log = _has_log(facts.connector)
     if side and side.in_process:
         return "each process has its own rows"
     if side and side.fences:
         return "the database rejects the batches of the suspended process: each row is written once"
-    if facts.group and _has_log(facts.connector):
+    if facts.group and has_log:
         return "the directory names the newest run, so a suspended process changes nothing: each row is written once"
     match Delivery.__members__.get(facts.delivery):
         case None:

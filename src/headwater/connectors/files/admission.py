@@ -154,7 +154,7 @@ class Admission:
         self.record.write()
 
     def _hide_read(self) -> None:
-        # If a checkpoint cannot be read, its files count as unread; whoever uses it reports the error.
+        # If a checkpoint cannot be read, its files count as unread; the query that uses it reports the error.
         with suppress(CheckpointError):
             self.record.hide(self.finished())
         self._hidden_at = len(self.record.unread)
